@@ -1,0 +1,206 @@
+//! What is known of an object: the client's attributes, and blockgate's own record.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use thiserror::Error;
+
+use crate::{BlockEtag, Crc64};
+
+/// User metadata by which a client names a block's fingerprint (`x-amz-meta-kv-fingerprint`).
+pub const FINGERPRINT_META: &str = "kv-fingerprint";
+/// User metadata by which a client gives a time to live in seconds (`x-amz-meta-kv-ttl`).
+pub const TTL_META: &str = "kv-ttl";
+/// Object tag by which a client gives a time to live in seconds.
+pub const TTL_TAG: &str = "kv-ttl";
+/// User metadata that holds the [`BlockRecord`] at the upstream. Clients neither set nor see it.
+pub const RECORD_META: &str = "blockgate";
+
+/// What a client attached to an object and gets back unchanged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// `Content-Type`.
+    pub content_type: Option<String>,
+    /// `Content-Encoding`, without `aws-chunked`.
+    pub content_encoding: Option<String>,
+    /// `Content-Language`.
+    pub content_language: Option<String>,
+    /// `Content-Disposition`.
+    pub content_disposition: Option<String>,
+    /// `Cache-Control`.
+    pub cache_control: Option<String>,
+    /// `Expires`, as it was sent.
+    pub expires: Option<String>,
+    /// `x-amz-meta-*`, names in lower case without the prefix.
+    pub user: BTreeMap<String, String>,
+}
+
+/// What blockgate records with every block that it stores, in one metadata entry ([`RECORD_META`]).
+///
+/// Instants are by the upstream's clock, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRecord {
+    /// Checksum of the whole block.
+    pub crc64: Crc64,
+    /// Length of the whole block.
+    pub len_bytes: u64,
+    /// When it was stored.
+    pub stored_at: SystemTime,
+    /// When it must no longer be served.
+    pub expires_at: Option<SystemTime>,
+}
+
+/// Why a record can't be read.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("not a block record: {0:?}")]
+pub struct RecordError(pub String);
+
+impl BlockRecord {
+    /// The ETag of the block.
+    #[must_use]
+    pub const fn etag(&self) -> BlockEtag {
+        BlockEtag { crc64: self.crc64, len_bytes: self.len_bytes }
+    }
+
+    /// Reads what [`fmt::Display`] wrote.
+    ///
+    /// # Errors
+    /// When a field is missing, unknown, doubled or no number.
+    pub fn parse(text: &str) -> Result<Self, RecordError> {
+        let error = || RecordError(text.chars().take(128).collect());
+        let mut fields: BTreeMap<&str, &str> = BTreeMap::new();
+        for field in text.split(';') {
+            let (name, value) = field.split_once('=').ok_or_else(error)?;
+            if fields.insert(name, value).is_some() {
+                return Err(error());
+            }
+        }
+        let mut take = |name: &str| fields.remove(name);
+        if take("v") != Some("1") {
+            return Err(error());
+        }
+        let crc64 = take("crc64nvme").and_then(|v| v.parse().ok()).ok_or_else(error)?;
+        let len_bytes = take("len").and_then(|v| v.parse().ok()).ok_or_else(error)?;
+        let stored_at = take("stored").and_then(from_ms).ok_or_else(error)?;
+        let expires_at = take("expires").map(|v| from_ms(v).ok_or_else(error)).transpose()?;
+        if fields.is_empty() { Ok(Self { crc64, len_bytes, stored_at, expires_at }) } else { Err(error()) }
+    }
+}
+
+impl fmt::Display for BlockRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v=1;crc64nvme={};len={};stored={}", self.crc64, self.len_bytes, to_ms(self.stored_at))?;
+        match self.expires_at {
+            Some(at) => write!(f, ";expires={}", to_ms(at)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn to_ms(at: SystemTime) -> u128 {
+    at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
+}
+
+fn from_ms(text: &str) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::from_millis(text.parse().ok()?))
+}
+
+/// An object as the upstream describes it.
+///
+/// For a block (an object with a [`BlockRecord`]) `etag` and `last_modified` are those of the record, so that they are
+/// the same from every tier; `upstream_etag` is what conditions towards the upstream must name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectInfo {
+    /// Length in bytes.
+    pub size_bytes: u64,
+    /// ETag without quotes.
+    pub etag: String,
+    /// The upstream's own ETag without quotes.
+    pub upstream_etag: String,
+    /// When the object was stored.
+    pub last_modified: SystemTime,
+    /// The client's attributes, [`RECORD_META`] taken out.
+    pub attributes: Attributes,
+    /// blockgate's record, where the object carries a sound one.
+    pub record: Option<BlockRecord>,
+    /// Number of object tags, where the upstream says.
+    pub tag_count: u32,
+    /// Number of parts, where the upstream keeps them apart.
+    pub parts_count: Option<u32>,
+}
+
+impl ObjectInfo {
+    /// Describes an object from what an upstream returned: finds the record among the user metadata, takes it out, and
+    /// lets it decide ETag and time. A record whose length is not the object's is not this object's record.
+    #[must_use]
+    pub fn from_upstream(size_bytes: u64, etag: String, last_modified: SystemTime, mut attributes: Attributes) -> Self {
+        let record = attributes
+            .user
+            .remove(RECORD_META)
+            .and_then(|text| BlockRecord::parse(&text).ok())
+            .filter(|record| record.len_bytes == size_bytes);
+        Self {
+            size_bytes,
+            etag: record.map_or_else(|| etag.clone(), |record| record.etag().to_string()),
+            upstream_etag: etag,
+            last_modified: record.map_or(last_modified, |record| record.stored_at),
+            attributes,
+            record,
+            tag_count: 0,
+            parts_count: None,
+        }
+    }
+
+    /// The fingerprint that the block was stored for.
+    #[must_use]
+    pub fn fingerprint(&self) -> Option<&str> {
+        self.attributes.user.get(FINGERPRINT_META).map(String::as_str)
+    }
+
+    /// When it must no longer be served.
+    #[must_use]
+    pub fn expires_at(&self) -> Option<SystemTime> {
+        self.record.and_then(|record| record.expires_at)
+    }
+
+    /// The checksum that the bytes must have, where known.
+    #[must_use]
+    pub fn crc64(&self) -> Option<Crc64> {
+        self.record.map(|record| record.crc64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn record_roundtrip(crc in any::<u64>(), len in any::<u64>(), stored in 0u64..1 << 45, expires in proptest::option::of(0u64..1 << 45)) {
+            let at = |ms| UNIX_EPOCH + Duration::from_millis(ms);
+            let record = BlockRecord { crc64: Crc64::from_u64(crc), len_bytes: len, stored_at: at(stored), expires_at: expires.map(at) };
+            prop_assert_eq!(BlockRecord::parse(&record.to_string()), Ok(record));
+        }
+
+        #[test]
+        fn hostile_records_are_refused(text in "[ -~]{0,80}") {
+            prop_assume!(!text.starts_with("v=1;crc64nvme="));
+            prop_assert!(BlockRecord::parse(&text).is_err());
+        }
+    }
+
+    #[test]
+    fn a_record_of_another_length_is_not_believed() {
+        let record = "v=1;crc64nvme=00000000000000ff;len=4;stored=1000";
+        let attributes =
+            Attributes { user: [(RECORD_META.to_owned(), record.to_owned())].into(), ..Attributes::default() };
+        let info = |size| ObjectInfo::from_upstream(size, "up".into(), UNIX_EPOCH, attributes.clone());
+        assert_eq!(info(4).etag, "00000000000000ff0000000000000004-1");
+        assert_eq!(info(4).attributes.user.len(), 0);
+        assert_eq!((info(5).etag.as_str(), info(5).record), ("up", None));
+        assert_eq!(info(5).attributes.user.len(), 0);
+    }
+}

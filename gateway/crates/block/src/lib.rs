@@ -1,0 +1,20 @@
+//! The nouns of blockgate, without I/O: what names a block, what describes it, what can be wrong with it.
+//!
+//! * [`BlockKey`], [`Digest`]: names
+//! * [`Crc64`], [`BlockEtag`]: identity of bytes
+//! * [`Attributes`], [`ObjectInfo`], [`BlockRecord`]: what is known of an object
+//! * [`MissReason`], [`Tier`]: how a read ended
+
+mod arena;
+mod checksum;
+mod glob;
+mod info;
+mod key;
+mod outcome;
+
+pub use arena::{Arena, ArenaStats, BlockBuf, BlockReader, BlockWriter, SlotFull};
+pub use checksum::{BlockEtag, Crc64, Crc64Hasher};
+pub use glob::glob_matches;
+pub use info::{Attributes, BlockRecord, FINGERPRINT_META, ObjectInfo, RECORD_META, RecordError, TTL_META, TTL_TAG};
+pub use key::{BlockKey, Digest, KEY_BYTES_MAX, KeyError, RESERVED_PREFIX};
+pub use outcome::{MissReason, Tier};
