@@ -8,7 +8,7 @@ use crate::types::BodyError;
 pub type Result<T> = std::result::Result<T, UpstreamError>;
 
 /// Why an upstream call failed.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum UpstreamError {
     /// No such object.

@@ -10,7 +10,7 @@ use futures::Stream;
 use thiserror::Error;
 
 /// Why a body ended early.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum BodyError {
     /// The peer went away, or the transport failed.
