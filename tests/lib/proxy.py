@@ -1,0 +1,93 @@
+"""A TCP relay that can be made slow, silent or dead: what happens between a gateway and its store on a bad day."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+
+
+class Proxy:
+    """Relays 127.0.0.1:`port` to a target.
+
+    `hold` lets nothing through until `release`; `cut` refuses and drops everything until `mend`.
+    """
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self.target = target
+        self.open = threading.Event()
+        self.open.set()
+        self.connections: set[socket.socket] = set()
+        self.lock = threading.Lock()
+        self.listener: socket.socket | None = None
+        self.port = 0
+        self.mend()
+
+    def mend(self) -> None:
+        """Accepts connections."""
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", self.port))
+        listener.listen(128)
+        self.port = listener.getsockname()[1]
+        self.listener = listener
+        self._spawn(lambda: self._accept(listener))
+
+    def cut(self) -> None:
+        """Drops every connection and refuses new ones."""
+        if self.listener:
+            # Closing alone leaves a blocked accept() holding the port.
+            with contextlib.suppress(OSError):
+                self.listener.shutdown(socket.SHUT_RDWR)
+            self.listener.close()
+            self.listener = None
+        with self.lock:
+            for connection in self.connections:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+            self.connections.clear()
+
+    def hold(self) -> None:
+        """Keeps connections open and says nothing."""
+        self.open.clear()
+
+    def release(self) -> None:
+        """Undoes `hold`."""
+        self.open.set()
+
+    def close(self) -> None:
+        """Ends it."""
+        self.cut()
+        self.release()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            try:
+                server = socket.create_connection(self.target, timeout=10)
+                server.settimeout(None)
+            except OSError:
+                client.close()
+                continue
+            with self.lock:
+                self.connections |= {client, server}
+            self._spawn(lambda c=client, s=server: self._relay(c, s))  # type: ignore[misc]
+            self._spawn(lambda c=client, s=server: self._relay(s, c))  # type: ignore[misc]
+
+    def _relay(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                self.open.wait()
+                sink.sendall(data)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        with self.lock:
+            self.connections.discard(source)
+        source.close()
+
+    @staticmethod
+    def _spawn(task: Callable[[], None]) -> None:
+        threading.Thread(target=task, daemon=True).start()
