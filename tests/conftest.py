@@ -42,16 +42,17 @@ def open_store(name: str, folder: Path) -> UpstreamStore:
     variable = f"BLOCKGATE_TEST_{name.upper()}"
     if variable not in os.environ:
         pytest.skip(f"no {name} here: {variable} is not set (tests/run sets it)")
-    lines = Path(os.environ[variable]).read_text().splitlines()
-    env = dict(line.removeprefix("export ").split("=", 1) for line in lines if "=" in line)
+    access_key, secret_key, region = (
+        os.environ[f"{variable}_{part}"] for part in ("ACCESS_KEY", "SECRET_KEY", "REGION")
+    )
     settings = {
         "kind": "s3",
-        "endpoint": env["ENDPOINT"],
-        "access_key": env["ACCESS_KEY"],
-        "secret_key": env["SECRET_KEY"],
-        "region": env.get("REGION", "us-east-1"),
+        "endpoint": os.environ[variable],
+        "access_key": access_key,
+        "secret_key": secret_key,
+        "region": region,
     }
-    return UpstreamStore(name, settings, (env["SECRET_KEY"],))
+    return UpstreamStore(name, settings, (secret_key,))
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from typing import IO
 
 SKIPPED = 77
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
@@ -126,7 +128,7 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def wait_until(what: str, ready, timeout_s: float = READY_TIMEOUT_S) -> None:
+def wait_until(what: str, ready: Callable[[], bool], timeout_s: float = READY_TIMEOUT_S) -> None:
     """Asks `ready()` until it is true."""
     until = time.monotonic() + timeout_s
     while not ready():
@@ -169,10 +171,10 @@ def _held(home: pathlib.Path) -> bool:
     return False
 
 
-def _supervise(server: Server, home: pathlib.Path, lock) -> None:
+def _supervise(server: Server, home: pathlib.Path, lock: IO[str]) -> None:
     """The supervisor's life: set up, write DIR/env, watch until told to end."""
 
-    def told_to_end(*_) -> None:
+    def told_to_end(*_: object) -> None:
         raise SystemExit
 
     signal.signal(signal.SIGTERM, told_to_end)

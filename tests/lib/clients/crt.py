@@ -115,7 +115,7 @@ class AwsCrt(Client):
 
     def copy(self, bucket: str, source: str, target: str) -> None:
         header = ("x-amz-copy-source", f"{bucket}/{quote(source, safe='/-_.~')}")
-        self.request(S3RequestType.COPY_OBJECT, "PUT", bucket, self.path(target), header)
+        self.request(S3RequestType.DEFAULT, "PUT", bucket, self.path(target), header, operation="CopyObject")
 
     def range(self, bucket: str, key: str, spec: str) -> bytes:
         header = ("Range", f"bytes={spec}")

@@ -10,6 +10,7 @@ from xml.sax.saxutils import escape
 from lib.clients.base import PART_BYTES, Client, Refused, program
 from lib.gateway import REGION, Gateway
 
+UNSIGNED = "x-amz-content-sha256: UNSIGNED-PAYLOAD"
 NAMESPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 
 
@@ -41,9 +42,7 @@ class Curl(Client):
         return answer
 
     def put(self, bucket: str, key: str, data: bytes) -> None:
-        self.curl(
-            f"{bucket}/{key}", "--upload-file", self.file(data), "--header", f"x-amz-content-sha256: {unsigned()}"
-        )
+        self.curl(f"{bucket}/{key}", "--upload-file", self.file(data), "--header", UNSIGNED)
 
     def get(self, bucket: str, key: str) -> bytes:
         return self.curl(f"{bucket}/{key}")
@@ -83,19 +82,21 @@ class Curl(Client):
             self.curl(
                 path,
                 *("--upload-file", self.file(data[start : start + PART_BYTES]), "--dump-header", headers),
-                *("--header", f"x-amz-content-sha256: {unsigned()}"),
+                *("--header", UNSIGNED),
                 query=f"partNumber={number}&uploadId={upload_id}",
             )
             etag = re.search(r"(?im)^etag: *(.*?)\s*$", headers.read_text())
             assert etag, headers.read_text()
             parts += f"<Part><PartNumber>{number}</PartNumber><ETag>{escape(etag[1])}</ETag></Part>"
         document = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>"
-        self.curl(path, "--data-binary", document, query=f"uploadId={upload_id}")
+        self.curl(path, "--data-binary", document, "--header", UNSIGNED, query=f"uploadId={upload_id}")
 
     def tag(self, bucket: str, key: str, tags: dict[str, str]) -> None:
         pairs = "".join(f"<Tag><Key>{name}</Key><Value>{value}</Value></Tag>" for name, value in tags.items())
         document = f"<Tagging><TagSet>{pairs}</TagSet></Tagging>"
-        self.curl(f"{bucket}/{key}", "--request", "PUT", "--data-binary", document, query="tagging=")
+        self.curl(
+            f"{bucket}/{key}", "--request", "PUT", "--data-binary", document, "--header", UNSIGNED, query="tagging="
+        )
 
     def tags(self, bucket: str, key: str) -> dict[str, str]:
         root = ElementTree.fromstring(self.curl(f"{bucket}/{key}", query="tagging="))
@@ -103,10 +104,5 @@ class Curl(Client):
         return {pair.findtext(f"{NAMESPACE}Key", ""): pair.findtext(f"{NAMESPACE}Value", "") for pair in pairs}
 
     def put_if_absent(self, bucket: str, key: str, data: bytes) -> None:
-        arguments = ["--header", "If-None-Match: *", "--header", f"x-amz-content-sha256: {unsigned()}"]
+        arguments = ["--header", "If-None-Match: *", "--header", UNSIGNED]
         self.curl(f"{bucket}/{key}", "--upload-file", self.file(data), *arguments)
-
-
-def unsigned() -> str:
-    """`x-amz-content-sha256` of a body that curl does not hash: an uploaded file."""
-    return "UNSIGNED-PAYLOAD"

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from lib.clients.base import Client, Refused, program
+from lib.clients.base import Client, program
 from lib.gateway import REGION, Gateway
 
 
@@ -42,12 +42,8 @@ class Rclone(Client):
         return self.rclone("cat", f"bg:{bucket}/{key}")
 
     def exists(self, bucket: str, key: str) -> bool:
-        try:
-            return bool(json.loads(self.rclone("lsjson", "--stat", f"bg:{bucket}/{key}")))
-        except Refused as refused:
-            if "not found" in str(refused):
-                return False
-            raise
+        # Of what is not there rclone says that it is a folder.
+        return not json.loads(self.rclone("lsjson", "--stat", f"bg:{bucket}/{key}"))["IsDir"]
 
     def list(self, bucket: str, prefix: str = "") -> Sequence[str]:
         keys = self.rclone("lsf", "--recursive", "--files-only", f"bg:{bucket}").decode().splitlines()

@@ -1,6 +1,5 @@
 """s3cmd."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -68,5 +67,5 @@ class S3cmd(Client):
 
     def tags(self, bucket: str, key: str) -> dict[str, str]:
         lines = self.s3cmd("gettagging", f"s3://{bucket}/{key}").splitlines()
-        matches = (re.fullmatch(r"\s*(\S+?)[:=]\s*(.*)", line) for line in lines)
-        return {match[1]: match[2] for match in matches if match}
+        pairs = [line.split(":") for line in lines if line.startswith("\t")]
+        return {name.strip(): value.strip() for name, value in pairs}
