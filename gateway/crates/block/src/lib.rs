@@ -4,6 +4,8 @@
 //! * [`Crc64`], [`BlockEtag`]: identity of bytes
 //! * [`Attributes`], [`ObjectInfo`], [`BlockRecord`]: what is known of an object
 //! * [`MissReason`], [`Tier`]: how a read ended
+//! * [`Arena`], [`BlockBuf`]: the memory that block bytes live in
+#![deny(unsafe_code)]
 
 mod arena;
 mod checksum;

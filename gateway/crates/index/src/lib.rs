@@ -1,52 +1,127 @@
-//! stub
-#![allow(missing_docs, clippy::todo, unused)]
-use blockgate_block::{BlockKey, Crc64, Digest, Tier};
+//! Is it there? A table of all blocks that this gateway knows of, present or absent, of at most 128 bytes each.
+//!
+//! Sharded by the digest's high bits, so that thousands of keys are asked about at once without readers meeting writers.
+//! A digest is an address, never a proof of identity: who serves a block compares its full key first.
+#![forbid(unsafe_code)]
+
+mod record;
+mod shard;
+
 use std::time::{Duration, SystemTime};
 
-/// What the index knows of a block. Times are milliseconds since 1970 by the upstream's clock, 0 is never.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
-    pub len_bytes: u64,
-    pub crc64: Crc64,
-    pub expires_at_ms: u64,
-    pub fingerprint: u64,
-    pub in_memory: bool,
-    pub in_staging: bool,
-    pub in_upstream: bool,
-}
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
-    Present(Record),
-    /// known not to be there (within negative_ttl)
-    Absent,
-    Unknown,
-}
+use blockgate_block::Digest;
+use parking_lot::RwLock;
+
+pub use record::{Presence, Record};
+use record::{Slot, millis};
+use shard::Shard;
+
+/// Most shards. More than cores of the largest machine, few enough that each is worth its lock.
+const SHARDS_MAX: u64 = 256;
+
+/// A smaller index has fewer shards, so that its limit is divided evenly enough.
+const SHARD_ENTRIES_MIN: u64 = 1024;
+
+/// The table. All times are by the upstream's clock.
 #[derive(Debug)]
-pub struct Index;
+pub struct Index {
+    shards: Box<[RwLock<Shard>]>,
+    /// How far a digest's high bits are shifted to number its shard.
+    shift: u32,
+    shard_entries_max: usize,
+    negative_ttl_ms: u64,
+}
+
 impl Index {
+    /// An empty index that never holds more than `entries_max` entries (at least one), absences included.
+    ///
+    /// Absences are believed for `negative_ttl`; 0 turns that off.
+    #[must_use]
     pub fn new(entries_max: u64, negative_ttl: Duration) -> Self {
-        todo!()
+        let entries_max = entries_max.max(1);
+        let shards = (entries_max / SHARD_ENTRIES_MIN).next_power_of_two().min(SHARDS_MAX);
+        Self {
+            shards: (0..shards).map(|_| RwLock::default()).collect(),
+            shift: u128::BITS - shards.trailing_zeros(),
+            shard_entries_max: usize::try_from(entries_max / shards).unwrap_or(usize::MAX),
+            negative_ttl_ms: u64::try_from(negative_ttl.as_millis()).unwrap_or(u64::MAX),
+        }
     }
+
+    /// What is known of a block at `now`.
+    ///
+    /// A record whose time is over is still [`Presence::Present`], with its `expires_at_ms` in the past: the reader can then
+    /// say `expired`, not `absent`.
+    #[must_use]
     pub fn get(&self, digest: Digest, now: SystemTime) -> Presence {
-        todo!()
+        let Some(slot) = self.shard(digest).read().get(digest) else { return Presence::Unknown };
+        match slot.absent_until_ms() {
+            None => Presence::Present(slot.record()),
+            Some(until_ms) if self.is_believed(until_ms, millis(now)) => Presence::Absent,
+            Some(_) => Presence::Unknown,
+        }
     }
+
+    /// Keeps what is known of a block, instead of what was known before.
+    ///
+    /// Only `in_memory` is not overwritten by `false`: the memory tier says so by [`Index::set_in_memory`], and whoever
+    /// learned of a block elsewhere does not know better.
     pub fn insert(&self, digest: Digest, record: Record) {
-        todo!()
+        self.put(digest, Slot::present(digest, &record));
     }
+
+    /// Forgets a block: neither there nor absent.
     pub fn remove(&self, digest: Digest) {
-        todo!()
+        self.shard(digest).write().remove(digest);
     }
+
+    /// Remembers that nothing is stored, from `now` for the negative TTL.
     pub fn mark_absent(&self, digest: Digest, now: SystemTime) {
-        todo!()
+        if self.negative_ttl_ms == 0 {
+            self.remove(digest);
+        } else {
+            self.put(digest, Slot::absent(digest, millis(now).saturating_add(self.negative_ttl_ms)));
+        }
     }
-    /// Called by the memory tier's eviction.
-    pub fn left_memory(&self, digest: Digest) {
-        todo!()
+
+    /// Told by the memory tier. Nothing changes for a block that is not known to be present.
+    pub fn set_in_memory(&self, digest: Digest, in_memory: bool) {
+        self.shard(digest).write().set_in_memory(digest, in_memory);
     }
+
+    /// How many entries there are, absences included, old ones too.
+    #[must_use]
     pub fn len(&self) -> u64 {
-        todo!()
+        self.shards.iter().map(|shard| shard.read().len() as u64).sum()
     }
+
+    /// Whether there are none.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// Memory taken by the tables, in bytes.
+    #[must_use]
+    pub fn table_bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.read().table_bytes() as u64).sum()
+    }
+
+    fn put(&self, digest: Digest, slot: Slot) {
+        self.shard(digest).write().insert(digest, slot, self.shard_entries_max);
+    }
+
+    fn shard(&self, digest: Digest) -> &RwLock<Shard> {
+        // A shift by all 128 bits, for a single shard, is 0.
+        let number = digest.0.checked_shr(self.shift).unwrap_or(0);
+        &self.shards[number as usize]
+    }
+
+    /// An absence that ends later than one learned just now is of a clock that was set back since.
+    fn is_believed(&self, until_ms: u64, now_ms: u64) -> bool {
+        now_ms < until_ms && until_ms - now_ms <= self.negative_ttl_ms
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! The memory tier: blocks in the arena, kept by least recent use.
+//!
+//! moka decides what stays. It weighs blocks by what they take of the arena, and its capacity is a little less than the
+//! arena's: the rest is for blocks on their way in, and for blocks that were evicted while someone still reads them.
+//!
+//! # Who is in memory, said truly
+//! The tier reports every arrival and departure to `on_presence(key, is_in_memory)`, from whichever thread made it
+//! happen. Calls for one key may overtake each other, and still the last one tells the truth:
+//! * moka holds a lock on the key while it evicts it and tells of it, and while it inserts it. So "gone" is told before
+//!   the key can come back.
+//! * whoever inserts or removes reports what it then *sees*, and looks again afterwards until what it told is what it
+//!   sees. So a report that comes late is corrected by the one who made it.
+//!
+//! A table that keeps what it is told (as the index does, `set_in_memory`) is thus right whenever the tier is at rest, and
+//! at other times is a hint, which is all it can be.
+
+mod room;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use blockgate_block::{Arena, ArenaStats, BlockBuf, BlockKey, ObjectInfo};
+use moka::notification::RemovalCause;
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
+use parking_lot::Mutex;
+
+/// The part of the arena, one in so many, that is left to blocks on their way in and to evicted ones still being read.
+const HEADROOM_DIVISOR: u64 = 8;
+
+/// Unit of weight: moka's weights are `u32`, in bytes they would end at 4 GiB.
+const PAGE_BYTES: u64 = 4096;
+
+/// A block held in memory.
+#[derive(Clone, Debug)]
+pub struct MemoryBlock {
+    /// What it is.
+    pub info: Arc<ObjectInfo>,
+    /// Its bytes.
+    pub bytes: BlockBuf,
+}
+
+/// How full the memory tier is, and what it did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MemoryStats {
+    /// The arena, blocks on their way in included.
+    pub arena: ArenaStats,
+    /// How many blocks the tier holds.
+    pub blocks: u64,
+    /// What they take of the arena, rounding included.
+    pub block_bytes: u64,
+    /// Blocks evicted to make room, since the start.
+    pub evictions: u64,
+}
+
+/// Blocks in memory.
+pub struct MemoryTier {
+    arena: Arena,
+    cache: Cache<BlockKey, Entry>,
+    capacity_pages: u64,
+    /// Held by the one thread that is evicting to make room.
+    making_room: Mutex<()>,
+    room_key: BlockKey,
+    evictions: Arc<AtomicU64>,
+    on_presence: Arc<OnPresence>,
+}
+
+type OnPresence = dyn Fn(&BlockKey, bool) + Send + Sync;
+
+/// What moka holds: a block, or weight without bytes (see [`room`]).
+///
+/// moka drops removed values some time later, when no thread can be looking at them. The slot must be free at once, since
+/// a writer waits for it: so the eviction listener empties the cell, and whoever finds it empty has missed the block.
+#[derive(Clone)]
+struct Entry {
+    block: Arc<Mutex<Option<MemoryBlock>>>,
+    pages: u32,
+}
+
+impl MemoryTier {
+    /// A tier that fills `arena`.
+    ///
+    /// `on_presence` is told who is in memory and who no longer is, see the module. It may be called by any thread, within
+    /// `insert`, `remove`, `allocate` and, since these do moka's housekeeping, `get`; it must be quick, and call back into
+    /// the tier never.
+    pub fn new(arena: Arena, on_presence: impl Fn(&BlockKey, bool) + Send + Sync + 'static) -> Self {
+        let capacity_pages = (arena.stats().capacity_bytes / PAGE_BYTES).min(u64::from(u32::MAX));
+        let capacity_pages = capacity_pages - capacity_pages / HEADROOM_DIVISOR;
+        let on_presence: Arc<OnPresence> = Arc::new(on_presence);
+        let evictions = Arc::new(AtomicU64::new(0));
+        let listener = {
+            let (on_presence, evictions) = (Arc::clone(&on_presence), Arc::clone(&evictions));
+            move |key: Arc<BlockKey>, entry: Entry, cause| {
+                let block = entry.block.lock().take();
+                if block.is_some() && cause == RemovalCause::Size {
+                    evictions.fetch_add(1, Ordering::Relaxed);
+                    on_presence(&key, false);
+                }
+            }
+        };
+        let cache = Cache::builder()
+            .eviction_policy(EvictionPolicy::lru())
+            .max_capacity(capacity_pages)
+            .weigher(|_, entry: &Entry| entry.pages)
+            .eviction_listener(listener)
+            .build();
+        Self {
+            arena,
+            cache,
+            capacity_pages,
+            making_room: Mutex::new(()),
+            room_key: room::key(),
+            evictions,
+            on_presence,
+        }
+    }
+
+    /// The block, if it is in memory; it becomes the most recently used.
+    #[must_use]
+    pub fn get(&self, key: &BlockKey) -> Option<MemoryBlock> {
+        self.cache.get(key)?.block.lock().clone()
+    }
+
+    /// Whether the block is in memory. Counts as no use of it.
+    #[must_use]
+    pub fn contains(&self, key: &BlockKey) -> bool {
+        self.cache.contains_key(key)
+    }
+
+    /// Keeps a block as the most recently used, instead of what was there under its key.
+    pub fn insert(&self, key: BlockKey, block: MemoryBlock) {
+        let pages = pages(block.bytes.len());
+        let reported = key.clone();
+        self.cache.insert(key, Entry { block: Arc::new(Mutex::new(Some(block))), pages });
+        self.report(&reported);
+    }
+
+    /// Forgets a block. Who reads it goes on doing so.
+    pub fn remove(&self, key: &BlockKey) {
+        self.cache.invalidate(key);
+        self.report(key);
+    }
+
+    /// How full the tier is. Counts blocks exactly when nobody else is at it.
+    #[must_use]
+    pub fn stats(&self) -> MemoryStats {
+        self.cache.run_pending_tasks();
+        MemoryStats {
+            arena: self.arena.stats(),
+            blocks: self.cache.entry_count(),
+            block_bytes: self.cache.weighted_size() * PAGE_BYTES,
+            evictions: self.evictions.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Tells who is in memory until what was told is what is seen.
+    fn report(&self, key: &BlockKey) {
+        let mut present = self.contains(key);
+        loop {
+            (self.on_presence)(key, present);
+            let now = self.contains(key);
+            if now == present {
+                return;
+            }
+            present = now;
+        }
+    }
+}
+
+impl fmt::Debug for MemoryTier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryTier").field("capacity_pages", &self.capacity_pages).finish_non_exhaustive()
+    }
+}
+
+/// What a block takes of the arena, in pages.
+fn pages(len_bytes: u64) -> u32 {
+    u32::try_from(Arena::slot_bytes(len_bytes) / PAGE_BYTES).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;
