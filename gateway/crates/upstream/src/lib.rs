@@ -60,7 +60,8 @@ pub trait Upstream: Send + Sync + 'static {
         range: Option<Range<u64>>,
         conditions: &Conditions,
     ) -> Result<GetReply>;
-    /// Writes an object, replacing what was there if the conditions hold at that instant.
+    /// Writes an object, replacing what was there if the conditions hold at that instant. Conditions that the store can't
+    /// judge atomically are [`UpstreamError::NotSupported`], here and in `complete_multipart`.
     async fn put(&self, bucket: &str, key: &str, request: PutRequest, payload: Payload) -> Result<Stored>;
     /// Removes an object; one that isn't there counts as removed.
     async fn delete(&self, bucket: &str, key: &str) -> Result<()>;
@@ -68,7 +69,7 @@ pub trait Upstream: Send + Sync + 'static {
     async fn delete_many(&self, bucket: &str, keys: &[String]) -> Result<Vec<Deleted>>;
     /// Copies an object without its bytes passing through here; attributes are replaced by the request's.
     async fn copy(&self, request: CopyRequest) -> Result<Stored>;
-    /// One page of a listing; keys under `.blockgate/` are left out.
+    /// One page of a listing; keys under `.blockgate/` are left out, unless the prefix asked for begins so.
     async fn list(&self, bucket: &str, request: &ListRequest) -> Result<ListPage>;
 
     /// Reads an object's tags, in order.
@@ -105,6 +106,6 @@ pub trait Upstream: Send + Sync + 'static {
     async fn abort_multipart(&self, bucket: &str, key: &str, upload_id: &str) -> Result<()>;
     /// The parts stored so far, numbers above `after`, at most `limit`.
     async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: u32, limit: u32) -> Result<PartList>;
-    /// Unfinished uploads in order of key and upload id.
+    /// Unfinished uploads in order of key and upload id; those under `.blockgate/` as in `list`.
     async fn list_uploads(&self, bucket: &str, request: &UploadListRequest) -> Result<UploadList>;
 }

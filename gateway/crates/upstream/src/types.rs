@@ -92,10 +92,12 @@ impl std::fmt::Debug for Payload {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Capabilities {
-    /// `If-None-Match: *` on PUT and Complete is atomic.
+    /// `If-None-Match: *` on PUT is atomic.
     pub put_if_none_match: bool,
-    /// `If-Match` on PUT and Complete is atomic.
+    /// `If-Match` on PUT is atomic.
     pub put_if_match: bool,
+    /// Both are on Complete, too.
+    pub conditional_complete: bool,
     /// The store checks and keeps CRC64NVME checksums.
     pub crc64nvme: bool,
     /// The store keeps object tags.
