@@ -10,7 +10,7 @@ use thiserror::Error;
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Why a store operation failed.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The block can't be served now. A 404 with the reason, on both faces.
@@ -37,4 +37,15 @@ pub enum StoreError {
     /// The upstream refused or failed.
     #[error(transparent)]
     Upstream(UpstreamError),
+}
+
+impl From<UpstreamError> for StoreError {
+    fn from(error: UpstreamError) -> Self {
+        match error {
+            UpstreamError::PreconditionFailed => Self::PreconditionFailed,
+            UpstreamError::InvalidRange { size_bytes } => Self::InvalidRange { size_bytes },
+            UpstreamError::Body(error) => Self::Body(error),
+            error => Self::Upstream(error),
+        }
+    }
 }

@@ -1,26 +1,49 @@
 //! The one place that orchestrates: index → memory → staging → upstream.
 //!
 //! Knows no HTTP. Both faces speak to [`Store`].
+#![forbid(unsafe_code)]
 
+mod body;
+mod conditions;
+mod copy;
+mod core;
+mod deadline;
+mod direct;
 mod error;
+mod fill;
+mod keys;
+mod limits;
+mod list;
+mod multipart;
+mod observed;
+mod parts;
+mod passthrough;
+mod pending;
 mod policy;
+mod read;
 mod request;
+mod tiers;
+mod ttl;
+mod uploads;
+mod write;
 
 use std::sync::Arc;
 
-use blockgate_block::{Arena, BlockKey, ObjectInfo};
-use blockgate_index::Index;
+use blockgate_block::{Arena, BlockKey};
 use blockgate_telemetry::Metrics;
-use blockgate_tier::memory::MemoryTier;
+use blockgate_tier::memory::MemoryStats;
 use blockgate_upstream::{
     BucketInfo, ListPage, ListRequest, PartList, Payload, UploadList, UploadListRequest, Upstream,
 };
 
 pub use error::{Result, StoreError};
+pub use limits::Limits;
 pub use policy::{BucketPolicies, BucketPolicy, Mode, OnUpstreamError, WriteMode};
 pub use request::{
     Body, CompletePart, CopyObject, Found, PartCopy, RangeSpec, ReadRequest, Served, WriteRequest, Written,
 };
+
+use crate::core::Core;
 
 /// What a store is made of.
 pub struct StoreParts {
@@ -39,65 +62,167 @@ pub struct StoreParts {
 }
 
 /// Blocks, wherever they are.
-pub struct Store;
+///
+/// A read that begins after a write through this store was acknowledged sees that write or a later one. A read or a write
+/// that is dropped midway leaves nothing half done: what has begun at the upstream is carried to its end.
+pub struct Store {
+    core: Arc<Core>,
+}
 
-#[allow(clippy::todo, unused, missing_docs)]
+/// Every operation may fail with [`StoreError::Upstream`]; what else each may answer is said at it.
 impl Store {
-    /// Must be called within a tokio runtime.
+    /// A store with the limits that suit its arena. Must be called within a tokio runtime.
+    #[must_use]
     pub fn new(parts: StoreParts) -> Arc<Self> {
-        todo!()
+        let limits = Limits::for_arena(parts.arena.stats().capacity_bytes);
+        Self::with_limits(parts, limits)
     }
+
+    /// A store with other limits.
+    #[must_use]
+    pub fn with_limits(parts: StoreParts, limits: Limits) -> Arc<Self> {
+        Arc::new(Self { core: Core::new(parts, limits) })
+    }
+
+    /// The shared store, its calls timed and counted.
+    #[must_use]
     pub fn upstream(&self) -> &Arc<dyn Upstream> {
-        todo!()
+        &self.core.upstream
     }
+
+    /// The settings of a bucket.
+    #[must_use]
     pub fn policy(&self, bucket: &str) -> &BucketPolicy {
-        todo!()
+        self.core.policy(bucket)
     }
+
+    /// What memory holds.
+    #[must_use]
+    pub fn memory_stats(&self) -> MemoryStats {
+        self.core.tiers().memory().stats()
+    }
+
+    /// Blocks that the index knows.
+    #[must_use]
+    pub fn index_len(&self) -> u64 {
+        self.core.tiers().index().len()
+    }
+
+    /// Bytes that were acknowledged and are not yet at the upstream (`write = "async"`).
+    #[must_use]
+    pub fn pending_bytes(&self) -> u64 {
+        self.core.backlog.bytes()
+    }
+
     /// Waits for uploads that were acknowledged before they were made (`write = "async"`).
     pub async fn drain(&self) {
-        todo!()
+        self.core.backlog.drained().await;
     }
 
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// [`StoreError::Miss`] where there is no block to serve in time, conditions that fail, a range beyond the end.
+    /// A body that has begun may still end with [`blockgate_upstream::BodyError`]: `Corrupt` where the bytes are not
+    /// those that were stored, `Stalled` where nothing came for too long or the deadline passed.
     pub async fn get(&self, key: &BlockKey, request: ReadRequest) -> Result<Served> {
-        todo!()
-    }
-    pub async fn head(&self, key: &BlockKey, request: ReadRequest) -> Result<Found> {
-        todo!()
-    }
-    pub async fn put(&self, key: &BlockKey, request: WriteRequest, payload: Payload) -> Result<Written> {
-        todo!()
-    }
-    pub async fn delete(&self, key: &BlockKey) -> Result<()> {
-        todo!()
-    }
-    /// Outcomes in the order asked.
-    pub async fn delete_many(&self, keys: &[BlockKey]) -> Result<Vec<Result<()>>> {
-        todo!()
-    }
-    pub async fn copy(&self, request: CopyObject) -> Result<Written> {
-        todo!()
-    }
-    /// As the upstream lists, block ETags where known.
-    pub async fn list(&self, bucket: &str, request: &ListRequest) -> Result<ListPage> {
-        todo!()
-    }
-    pub async fn tags(&self, key: &BlockKey) -> Result<Vec<(String, String)>> {
-        todo!()
-    }
-    pub async fn set_tags(&self, key: &BlockKey, tags: Vec<(String, String)>) -> Result<()> {
-        todo!()
+        self.core.get(key, &request).await
     }
 
+    /// Describes an object. The range is not looked at.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn head(&self, key: &BlockKey, request: ReadRequest) -> Result<Found> {
+        self.core.head(key, &request).await
+    }
+
+    /// Stores an object, replacing what was there if the conditions hold.
+    ///
+    /// # Errors
+    /// [`StoreError::InvalidArgument`] for a time to live or a fingerprint that the bucket does not take, conditions that
+    /// fail, a body that fails. Nothing is stored then.
+    pub async fn put(&self, key: &BlockKey, request: WriteRequest, payload: Payload) -> Result<Written> {
+        self.core.put(key, request, payload).await
+    }
+
+    /// Removes an object; one that isn't there counts as removed.
+    ///
+    /// # Errors
+    /// Only the upstream's.
+    pub async fn delete(&self, key: &BlockKey) -> Result<()> {
+        self.core.delete(key).await
+    }
+
+    /// Removes many objects, with the outcome of each in the order asked.
+    ///
+    /// # Errors
+    /// Only the upstream's; an error for all may come after some were removed.
+    pub async fn delete_many(&self, keys: &[BlockKey]) -> Result<Vec<Result<()>>> {
+        self.core.delete_many(keys).await
+    }
+
+    /// Copies an object within the upstream.
+    ///
+    /// # Errors
+    /// [`StoreError::Miss`] where the source has expired, conditions on the source that fail,
+    /// [`StoreError::InvalidArgument`] for a copy onto itself that changes nothing.
+    pub async fn copy(&self, request: CopyObject) -> Result<Written> {
+        self.core.copy(request).await
+    }
+
+    /// As the upstream lists, block ETags where known. Blocks that are not yet at the upstream are not listed.
+    ///
+    /// # Errors
+    /// Only the upstream's.
+    pub async fn list(&self, bucket: &str, request: &ListRequest) -> Result<ListPage> {
+        self.core.list(bucket, request).await
+    }
+
+    /// Reads an object's tags.
+    ///
+    /// # Errors
+    /// Only the upstream's.
+    pub async fn tags(&self, key: &BlockKey) -> Result<Vec<(String, String)>> {
+        self.core.tags(key).await
+    }
+
+    /// Replaces an object's tags; none removes them. A time to live among them counts from now.
+    ///
+    /// # Errors
+    /// [`StoreError::Miss`] where the block has expired, [`StoreError::InvalidArgument`] for a bad time to live.
+    pub async fn set_tags(&self, key: &BlockKey, tags: Vec<(String, String)>) -> Result<()> {
+        self.core.set_tags(key, tags).await
+    }
+
+    /// Begins a multipart upload and names it.
+    ///
+    /// # Errors
+    /// [`StoreError::InvalidArgument`] as for [`Self::put`].
     pub async fn create_multipart(&self, key: &BlockKey, request: WriteRequest) -> Result<String> {
-        todo!()
+        self.core.create_multipart(key, request).await
     }
-    /// The part's ETag without quotes.
+
+    /// Stores a part; returns its ETag without quotes.
+    ///
+    /// # Errors
+    /// A body that fails.
     pub async fn upload_part(&self, key: &BlockKey, upload_id: &str, number: u32, payload: Payload) -> Result<String> {
-        todo!()
+        self.core.upload_part(key, upload_id, number, payload).await
     }
+
+    /// Makes a part of (a range of) an existing object.
+    ///
+    /// # Errors
+    /// [`StoreError::Miss`] where the source has expired, conditions on it that fail, a range that is not within it.
     pub async fn upload_part_copy(&self, request: PartCopy) -> Result<Written> {
-        todo!()
+        self.core.upload_part_copy(request).await
     }
+
+    /// Joins parts to one object. Of `request`, only the conditions count.
+    ///
+    /// # Errors
+    /// Conditions that fail.
     pub async fn complete_multipart(
         &self,
         key: &BlockKey,
@@ -105,28 +230,66 @@ impl Store {
         parts: Vec<CompletePart>,
         request: WriteRequest,
     ) -> Result<Written> {
-        todo!()
-    }
-    pub async fn abort_multipart(&self, key: &BlockKey, upload_id: &str) -> Result<()> {
-        todo!()
-    }
-    pub async fn list_parts(&self, key: &BlockKey, upload_id: &str, after: u32, limit: u32) -> Result<PartList> {
-        todo!()
-    }
-    pub async fn list_uploads(&self, bucket: &str, request: &UploadListRequest) -> Result<UploadList> {
-        todo!()
+        self.core.complete_multipart(key, upload_id, parts, request).await
     }
 
+    /// Forgets a multipart upload and its parts.
+    ///
+    /// # Errors
+    /// Only the upstream's.
+    pub async fn abort_multipart(&self, key: &BlockKey, upload_id: &str) -> Result<()> {
+        self.core.abort_multipart(key, upload_id).await
+    }
+
+    /// Parts stored so far, numbers above `after`, at most `limit`.
+    ///
+    /// # Errors
+    /// Only the upstream's.
+    pub async fn list_parts(&self, key: &BlockKey, upload_id: &str, after: u32, limit: u32) -> Result<PartList> {
+        self.core.list_parts(key, upload_id, after, limit).await
+    }
+
+    /// Unfinished uploads.
+    ///
+    /// # Errors
+    /// Only the upstream's.
+    pub async fn list_uploads(&self, bucket: &str, request: &UploadListRequest) -> Result<UploadList> {
+        Ok(self.core.upstream.list_uploads(bucket, request).await?)
+    }
+
+    /// All buckets in order of name.
+    ///
+    /// # Errors
+    /// Only the upstream's.
     pub async fn list_buckets(&self) -> Result<Vec<BucketInfo>> {
-        todo!()
+        Ok(self.core.upstream.list_buckets().await?)
     }
+
+    /// Creates a bucket.
+    ///
+    /// # Errors
+    /// Only the upstream's.
     pub async fn create_bucket(&self, bucket: &str) -> Result<()> {
-        todo!()
+        Ok(self.core.upstream.create_bucket(bucket).await?)
     }
+
+    /// Removes an empty bucket.
+    ///
+    /// # Errors
+    /// Only the upstream's. Blocks that wait for their upload are waited for: they count.
     pub async fn delete_bucket(&self, bucket: &str) -> Result<()> {
-        todo!()
+        if self.core.backlog.bytes() > 0 && self.core.policy(bucket).is_kv() {
+            self.core.backlog.drained().await;
+        }
+        self.core.buckets.invalidate(bucket);
+        Ok(self.core.upstream.delete_bucket(bucket).await?)
     }
+
+    /// Whether a bucket is there.
+    ///
+    /// # Errors
+    /// Only the upstream's.
     pub async fn head_bucket(&self, bucket: &str) -> Result<BucketInfo> {
-        todo!()
+        Ok(self.core.upstream.head_bucket(bucket).await?)
     }
 }

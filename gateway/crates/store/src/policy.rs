@@ -51,6 +51,12 @@ pub struct BucketPolicy {
     pub max_block_bytes: u64,
 }
 
+impl BucketPolicy {
+    pub(crate) fn is_kv(&self) -> bool {
+        self.mode == Mode::Kv
+    }
+}
+
 impl Default for BucketPolicy {
     fn default() -> Self {
         Self {

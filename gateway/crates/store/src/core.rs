@@ -1,0 +1,112 @@
+//! What all operations of a store share.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use blockgate_telemetry::Metrics;
+use blockgate_upstream::{Upstream, UpstreamError};
+use moka::sync::Cache;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tracing::Instrument;
+
+use crate::keys::KeyTable;
+use crate::observed::Observed;
+use crate::pending::Backlog;
+use crate::tiers::Tiers;
+use crate::uploads::Uploads;
+use crate::{BucketPolicies, BucketPolicy, Limits, Result, StoreError, StoreParts};
+
+/// How long a bucket is believed to be there before a block is acknowledged that is not yet at the upstream.
+const BUCKET_BELIEVED: Duration = Duration::from_secs(60);
+const BUCKETS_BELIEVED_MAX: u64 = 10_000;
+
+/// Heap is handed out in pieces of this size.
+const HEAP_UNIT_BYTES: u64 = 64 << 10;
+
+pub(crate) struct Core {
+    pub(crate) upstream: Arc<dyn Upstream>,
+    pub(crate) keys: Arc<KeyTable>,
+    pub(crate) policies: BucketPolicies,
+    pub(crate) metrics: Metrics,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) negative_ttl: Duration,
+    pub(crate) uploads: Uploads,
+    pub(crate) backlog: Backlog,
+    pub(crate) heap: Heap,
+    /// Buckets that were there a moment ago.
+    pub(crate) buckets: Cache<String, ()>,
+}
+
+impl Core {
+    pub(crate) fn new(parts: StoreParts, limits: Limits) -> Arc<Self> {
+        let StoreParts { upstream, arena, index_entries, negative_ttl, policies, metrics } = parts;
+        let tiers = Tiers::new(arena, index_entries, negative_ttl, limits.info_bytes);
+        Arc::new(Self {
+            upstream: Arc::new(Observed::new(upstream, metrics.clone())),
+            keys: KeyTable::new(tiers),
+            policies,
+            metrics,
+            negative_ttl,
+            uploads: Uploads::new(limits.part_bytes, limits.parts, limits.uploads),
+            backlog: Backlog::new(limits.pending_bytes),
+            heap: Heap::new(limits.heap_bytes),
+            limits: Arc::new(limits),
+            buckets: Cache::builder().max_capacity(BUCKETS_BELIEVED_MAX).time_to_live(BUCKET_BELIEVED).build(),
+        })
+    }
+
+    pub(crate) fn policy(&self, bucket: &str) -> &BucketPolicy {
+        self.policies.of(bucket)
+    }
+
+    pub(crate) fn tiers(&self) -> &Tiers {
+        self.keys.tiers()
+    }
+}
+
+/// Carries `operation` to its end even if the caller goes away: a change of the upstream that was asked for is either
+/// known to have happened or not, and the tiers are told.
+pub(crate) async fn to_the_end<T: Send + 'static>(
+    operation: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    joined(tokio::spawn(operation.in_current_span())).await
+}
+
+/// The result of a task.
+pub(crate) async fn joined<T>(task: JoinHandle<Result<T>>) -> Result<T> {
+    match task.await {
+        Ok(result) => result,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => Err(StoreError::Upstream(UpstreamError::Unavailable("the gateway is shutting down".into()))),
+    }
+}
+
+/// A bounded part of the heap, for bodies that find no room in the arena.
+pub(crate) struct Heap {
+    units: Arc<Semaphore>,
+    units_max: u32,
+}
+
+/// Room on the heap; free again when dropped.
+pub(crate) struct HeapRoom {
+    _units: tokio::sync::OwnedSemaphorePermit,
+}
+
+impl Heap {
+    fn new(bytes_max: u64) -> Self {
+        let units_max = u32::try_from(bytes_max.div_ceil(HEAP_UNIT_BYTES)).unwrap_or(u32::MAX).max(1);
+        Self { units: Arc::new(Semaphore::new(units_max as usize)), units_max }
+    }
+
+    /// Waits for room. A body larger than the whole heap gets all of it.
+    pub(crate) async fn room_for(&self, bytes: u64, wait_max: Duration) -> Result<HeapRoom> {
+        let units = u32::try_from(bytes.div_ceil(HEAP_UNIT_BYTES)).unwrap_or(u32::MAX).clamp(1, self.units_max);
+        let room = Arc::clone(&self.units).acquire_many_owned(units);
+        match tokio::time::timeout(wait_max, room).await {
+            Ok(Ok(units)) => Ok(HeapRoom { _units: units }),
+            Ok(Err(_)) | Err(_) => Err(StoreError::Upstream(UpstreamError::SlowDown)),
+        }
+    }
+}

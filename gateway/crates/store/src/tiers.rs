@@ -1,0 +1,147 @@
+//! What this gateway holds and knows: blocks in memory, the index, and descriptions of objects.
+//!
+//! Nothing here is the truth; the upstream is. [`crate::keys`] decides what may enter and when it must go.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use blockgate_block::{Arena, BlockBuf, BlockKey, BlockWriter, ObjectInfo};
+use blockgate_index::{Index, Presence, Record};
+use blockgate_tier::memory::{MemoryBlock, MemoryTier};
+use moka::sync::Cache;
+use tokio::time::Instant;
+
+/// What a description takes beyond its texts, roughly.
+const INFO_BYTES_BASE: usize = 512;
+
+/// A description, and since when this gateway has it.
+#[derive(Clone)]
+pub(crate) struct Known {
+    pub(crate) info: Arc<ObjectInfo>,
+    pub(crate) since: Instant,
+}
+
+pub(crate) struct Tiers {
+    memory: MemoryTier,
+    index: Arc<Index>,
+    infos: Cache<BlockKey, Known>,
+}
+
+impl Tiers {
+    pub(crate) fn new(arena: Arena, index_entries: u64, negative_ttl: Duration, info_bytes: u64) -> Self {
+        let index = Arc::new(Index::new(index_entries, negative_ttl));
+        let evicted_from = Arc::clone(&index);
+        let memory = MemoryTier::new(arena, move |key| evicted_from.left_memory(key.digest()));
+        let infos = Cache::builder()
+            .weigher(|key: &BlockKey, known: &Known| info_bytes_of(key, &known.info))
+            .max_capacity(info_bytes)
+            .build();
+        Self { memory, index, infos }
+    }
+
+    /// A slot for a block on its way in.
+    pub(crate) fn allocate(&self, len_bytes: u64) -> Option<BlockWriter> {
+        self.memory.allocate(len_bytes)
+    }
+
+    pub(crate) fn memory(&self) -> &MemoryTier {
+        &self.memory
+    }
+
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
+    }
+
+    pub(crate) fn block(&self, key: &BlockKey) -> Option<MemoryBlock> {
+        self.memory.get(key)
+    }
+
+    pub(crate) fn info(&self, key: &BlockKey) -> Option<Known> {
+        self.infos.get(key)
+    }
+
+    /// Whether the upstream said, a moment ago, that there is no such object.
+    pub(crate) fn is_absent(&self, key: &BlockKey, now: SystemTime) -> bool {
+        matches!(self.index.get(key.digest(), now), Presence::Absent)
+    }
+
+    /// Takes an object in, replacing what was known under its key.
+    pub(crate) fn install(&self, key: &BlockKey, info: &Arc<ObjectInfo>, bytes: Option<BlockBuf>) {
+        self.note(key, info, bytes.is_some());
+        match bytes {
+            Some(bytes) => self.memory.insert(key.clone(), MemoryBlock { info: Arc::clone(info), bytes }),
+            None => self.memory.remove(key),
+        }
+    }
+
+    /// Learns what an object is, its bytes elsewhere.
+    pub(crate) fn note_seen(&self, key: &BlockKey, info: &Arc<ObjectInfo>) {
+        let now = info.last_modified;
+        let in_memory = matches!(self.index.get(key.digest(), now), Presence::Present(known) if known.in_memory);
+        self.note(key, info, in_memory);
+    }
+
+    fn note(&self, key: &BlockKey, info: &Arc<ObjectInfo>, in_memory: bool) {
+        self.infos.insert(key.clone(), Known { info: Arc::clone(info), since: Instant::now() });
+        // Only blocks are indexed: an object without a record has no expiry, and an ETag that is not its checksum.
+        match &info.record {
+            Some(record) => self.index.insert(
+                key.digest(),
+                Record {
+                    len_bytes: record.len_bytes,
+                    crc64: record.crc64,
+                    expires_at_ms: record.expires_at.map_or(0, milliseconds),
+                    fingerprint: fingerprint_hash(info.fingerprint()),
+                    in_memory,
+                    in_staging: false,
+                    in_upstream: true,
+                },
+            ),
+            None => self.index.remove(key.digest()),
+        }
+    }
+
+    /// Remembers, for a moment, that there is no such object.
+    pub(crate) fn note_absent(&self, key: &BlockKey, now: SystemTime) {
+        self.memory.remove(key);
+        self.infos.invalidate(key);
+        self.index.mark_absent(key.digest(), now);
+    }
+
+    pub(crate) fn forget(&self, key: &BlockKey) {
+        self.memory.remove(key);
+        self.infos.invalidate(key);
+        self.index.remove(key.digest());
+    }
+}
+
+/// A fingerprint as the index keeps it; 0 is none. Only ever compared within one process.
+pub(crate) fn fingerprint_hash(fingerprint: Option<&str>) -> u64 {
+    fingerprint.map_or(0, |text| {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        hasher.finish().max(1)
+    })
+}
+
+fn milliseconds(at: SystemTime) -> u64 {
+    let ms = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_millis();
+    u64::try_from(ms).unwrap_or(u64::MAX)
+}
+
+fn info_bytes_of(key: &BlockKey, info: &ObjectInfo) -> u32 {
+    let attributes = &info.attributes;
+    let headers = [
+        &attributes.content_type,
+        &attributes.content_encoding,
+        &attributes.content_language,
+        &attributes.content_disposition,
+        &attributes.cache_control,
+        &attributes.expires,
+    ];
+    let headers: usize = headers.into_iter().flatten().map(String::len).sum();
+    let user: usize = attributes.user.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
+    let total = INFO_BYTES_BASE + key.key().len() + headers + user;
+    u32::try_from(total).unwrap_or(u32::MAX)
+}

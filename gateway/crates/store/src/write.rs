@@ -1,0 +1,299 @@
+//! PUT and DELETE.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use blockgate_block::{Attributes, BlockKey, BlockRecord, ObjectInfo};
+use blockgate_upstream::{Conditions, CopyRequest, Payload, PutRequest, Stored, UpstreamError};
+use tracing::Instrument;
+
+use crate::body::{Gathered, Passed, watch_body};
+use crate::conditions::{is_expired, names};
+use crate::core::{Core, joined, to_the_end};
+use crate::keys::Writing;
+use crate::limits::{COPY_BYTES_MAX, DELETE_KEYS_MAX};
+use crate::ttl::{check_attributes, record_of, requested_ttl, with_record};
+use crate::{Result, StoreError, WriteMode, WriteRequest, Written};
+
+impl Core {
+    pub(crate) async fn put(
+        self: &Arc<Self>,
+        key: &BlockKey,
+        request: WriteRequest,
+        payload: Payload,
+    ) -> Result<Written> {
+        let policy = self.policy(key.bucket());
+        check_attributes(&request.attributes, policy)?;
+        if !policy.is_kv() {
+            let written = self.put_past(key, request, payload).await?;
+            self.metrics.stored(key.bucket(), written.size_bytes.unwrap_or(0));
+            return Ok(written);
+        }
+        let asked = requested_ttl(&request.attributes, &request.tags)?;
+        check_write_conditions(&request.conditions)?;
+        let len_bytes = payload.len_bytes();
+        let written = if len_bytes > policy.max_block_bytes {
+            let ttl = expiring(asked, policy.ttl, len_bytes)?;
+            self.put_large(key, request, payload, ttl).await?
+        } else {
+            let ttl = asked.or(policy.ttl);
+            let body = self.gather(payload).await?;
+            let room = match policy.write {
+                WriteMode::Async if request.conditions.is_empty() => body.block().zip(self.backlog.room_for(len_bytes)),
+                _ => None,
+            };
+            match room {
+                Some((block, room)) => self.put_later(key, request, &body, block, room, ttl).await?,
+                None => {
+                    let core = Arc::clone(self);
+                    let key = key.clone();
+                    to_the_end(async move { core.put_through(&key, request, &body, ttl).await }).await?
+                }
+            }
+        };
+        self.metrics.stored(key.bucket(), len_bytes);
+        Ok(written)
+    }
+
+    /// Stores a block whose bytes are all here.
+    async fn put_through(
+        &self,
+        key: &BlockKey,
+        request: WriteRequest,
+        body: &Gathered,
+        ttl: Option<Duration>,
+    ) -> Result<Written> {
+        let write = self.keys.write(key).await;
+        let record = record_of(body.crc64, body.len_bytes, self.upstream.now(), ttl);
+        let conditions = self.conditions_upstream(key, &request.conditions).await?;
+        let put = PutRequest {
+            attributes: with_record(&request.attributes, &record),
+            tags: request.tags,
+            conditions,
+            crc64: Some(body.crc64),
+        };
+        let tag_count = put.tags.len();
+        let stored = self.put_over_expired(key, put, body).await?;
+        let info = Arc::new(block_info(record, stored.upstream_etag, request.attributes, tag_count));
+        let written = written(&info);
+        write.end(|tiers| tiers.install(key, &info, body.block()));
+        Ok(written)
+    }
+
+    /// A PUT on the condition that nothing is there: a block that has expired is nothing.
+    async fn put_over_expired(&self, key: &BlockKey, put: PutRequest, body: &Gathered) -> Result<Stored> {
+        let retry = put.conditions.if_none_match.is_some().then(|| put.clone());
+        let result = self.upstream.put(key.bucket(), key.key(), put, Payload::Bytes(body.bytes())).await;
+        let (Err(UpstreamError::PreconditionFailed), Some(mut retry)) = (&result, retry) else { return Ok(result?) };
+        let there = match self.upstream.head(key.bucket(), key.key(), &Conditions::default()).await {
+            Ok(there) if is_expired(&there, self.upstream.now()) => there,
+            Ok(_) => return Err(StoreError::PreconditionFailed),
+            Err(UpstreamError::NoSuchKey) => return Err(StoreError::Upstream(UpstreamError::Conflict)),
+            Err(error) => return Err(error.into()),
+        };
+        retry.conditions = Conditions { if_match: Some(there.upstream_etag), ..Conditions::default() };
+        Ok(self.upstream.put(key.bucket(), key.key(), retry, Payload::Bytes(body.bytes())).await?)
+    }
+
+    /// Streams an object past the tiers. It is given a record only if it must expire.
+    async fn put_large(
+        self: &Arc<Self>,
+        key: &BlockKey,
+        request: WriteRequest,
+        payload: Payload,
+        ttl: Option<Duration>,
+    ) -> Result<Written> {
+        let (payload, passed) = watch_body(payload);
+        let (core, key, watched) = (Arc::clone(self), key.clone(), passed.clone());
+        let task =
+            tokio::spawn(async move { core.put_stream(&key, request, payload, watched, ttl).await }.in_current_span());
+        let _abort = AbortUnlessWhole { task: task.abort_handle(), passed };
+        joined(task).await
+    }
+
+    async fn put_stream(
+        &self,
+        key: &BlockKey,
+        request: WriteRequest,
+        payload: Payload,
+        passed: Passed,
+        ttl: Option<Duration>,
+    ) -> Result<Written> {
+        let len_bytes = payload.len_bytes();
+        let write = self.keys.write_shared(key).await;
+        let conditions = self.conditions_upstream(key, &request.conditions).await?;
+        let tag_count = request.tags.len();
+        let put = PutRequest { attributes: request.attributes.clone(), tags: request.tags, conditions, crc64: None };
+        let stored = self.upstream.put(key.bucket(), key.key(), put, payload).await?;
+        let crc64 = passed.crc64();
+        let written = match ttl {
+            None => Written {
+                etag: stored.upstream_etag,
+                size_bytes: Some(len_bytes),
+                crc64: Some(crc64),
+                stored_at: stored.stored_at,
+                expires_at: None,
+            },
+            Some(ttl) => {
+                let record = record_of(crc64, len_bytes, self.upstream.now(), Some(ttl));
+                let stored = self.attach_record(key, &stored.upstream_etag, &request.attributes, None, record).await?;
+                written(&block_info(record, stored.upstream_etag, request.attributes, tag_count))
+            }
+        };
+        write.end(|tiers| tiers.forget(key));
+        Ok(written)
+    }
+
+    /// Gives an object a record (and other tags), its bytes untouched.
+    pub(crate) async fn attach_record(
+        &self,
+        key: &BlockKey,
+        upstream_etag: &str,
+        attributes: &Attributes,
+        tags: Option<Vec<(String, String)>>,
+        record: BlockRecord,
+    ) -> Result<Stored> {
+        let copy = CopyRequest {
+            source_bucket: key.bucket().to_owned(),
+            source_key: key.key().to_owned(),
+            source_conditions: Conditions { if_match: Some(upstream_etag.to_owned()), ..Conditions::default() },
+            bucket: key.bucket().to_owned(),
+            key: key.key().to_owned(),
+            attributes: with_record(attributes, &record),
+            tags,
+        };
+        Ok(self.upstream.copy(copy).await?)
+    }
+
+    /// A write's conditions as the upstream can judge them, atomically: ETags of blocks become its own.
+    pub(crate) async fn conditions_upstream(&self, key: &BlockKey, conditions: &Conditions) -> Result<Conditions> {
+        let Some(tag) = conditions.if_match.as_deref().filter(|tag| *tag != "*") else { return Ok(conditions.clone()) };
+        let there = self.upstream.head(key.bucket(), key.key(), &Conditions::default()).await?;
+        if is_expired(&there, self.upstream.now()) {
+            return Err(StoreError::Upstream(UpstreamError::NoSuchKey));
+        }
+        if names(tag, &there) {
+            Ok(Conditions { if_match: Some(there.upstream_etag), ..conditions.clone() })
+        } else {
+            Err(StoreError::PreconditionFailed)
+        }
+    }
+
+    pub(crate) async fn delete(self: &Arc<Self>, key: &BlockKey) -> Result<()> {
+        if !self.policy(key.bucket()).is_kv() {
+            return Ok(self.upstream.delete(key.bucket(), key.key()).await?);
+        }
+        let (core, key) = (Arc::clone(self), key.clone());
+        to_the_end(async move {
+            let write = core.keys.write(&key).await;
+            core.upstream.delete(key.bucket(), key.key()).await?;
+            write.end(|tiers| tiers.note_absent(&key, core.upstream.now()));
+            Ok(())
+        })
+        .await
+    }
+
+    /// Outcomes in the order asked.
+    pub(crate) async fn delete_many(self: &Arc<Self>, keys: &[BlockKey]) -> Result<Vec<Result<()>>> {
+        let mut outcomes = Vec::with_capacity(keys.len());
+        let mut rest = keys;
+        while let Some(first) = rest.first() {
+            let same_bucket = rest.iter().take_while(|key| key.bucket() == first.bucket()).count();
+            let (batch, others) = rest.split_at(same_bucket.min(DELETE_KEYS_MAX));
+            let (core, batch) = (Arc::clone(self), batch.to_vec());
+            outcomes.extend(to_the_end(async move { core.delete_batch(&batch).await }).await?);
+            rest = others;
+        }
+        Ok(outcomes)
+    }
+
+    async fn delete_batch(&self, keys: &[BlockKey]) -> Result<Vec<Result<()>>> {
+        let Some(first) = keys.first() else { return Ok(Vec::new()) };
+        let mut distinct = keys.to_vec();
+        distinct.sort_by(|a, b| a.key().cmp(b.key()));
+        distinct.dedup();
+        let writes: Vec<Writing> =
+            if self.policy(first.bucket()).is_kv() { self.keys.write_all(&distinct).await } else { Vec::new() };
+        let names: Vec<String> = keys.iter().map(|key| key.key().to_owned()).collect();
+        let outcomes = self.upstream.delete_many(first.bucket(), &names).await?;
+        let failed: Vec<&BlockKey> =
+            keys.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_err()).map(|(key, _)| key).collect();
+        let now = self.upstream.now();
+        for write in writes {
+            let key = write.key().clone();
+            if !failed.contains(&&key) {
+                write.end(|tiers| tiers.note_absent(&key, now));
+            }
+        }
+        Ok(outcomes.into_iter().map(|outcome| outcome.map_err(StoreError::from)).collect())
+    }
+}
+
+/// Refuses conditions that S3 does not know on writes.
+pub(crate) fn check_write_conditions(conditions: &Conditions) -> Result<()> {
+    let unsupported = |what| Err(StoreError::Upstream(UpstreamError::NotSupported(what)));
+    match conditions {
+        Conditions { if_none_match: Some(tag), .. } if tag != "*" => {
+            unsupported("If-None-Match with an ETag on a write")
+        }
+        Conditions { if_modified_since: Some(_), .. } | Conditions { if_unmodified_since: Some(_), .. } => {
+            unsupported("conditions on the time of a write")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The time to live of an object too large for the tiers. Its record is attached by a copy, which has a limit.
+pub(crate) fn expiring(asked: Option<Duration>, default: Option<Duration>, len_bytes: u64) -> Result<Option<Duration>> {
+    match asked {
+        Some(_) if len_bytes > COPY_BYTES_MAX => Err(StoreError::InvalidArgument(format!(
+            "a time to live needs an object of at most {COPY_BYTES_MAX} bytes"
+        ))),
+        None if len_bytes > COPY_BYTES_MAX => Ok(None),
+        asked => Ok(asked.or(default)),
+    }
+}
+
+/// What a block will look like to every later read.
+pub(crate) fn block_info(
+    record: BlockRecord,
+    upstream_etag: String,
+    attributes: Attributes,
+    tag_count: usize,
+) -> ObjectInfo {
+    ObjectInfo {
+        size_bytes: record.len_bytes,
+        etag: record.etag().to_string(),
+        upstream_etag,
+        last_modified: record.stored_at,
+        attributes,
+        record: Some(record),
+        tag_count: u32::try_from(tag_count).unwrap_or(u32::MAX),
+        parts_count: None,
+    }
+}
+
+/// The answer to a write.
+pub(crate) fn written(info: &ObjectInfo) -> Written {
+    Written {
+        etag: info.etag.clone(),
+        size_bytes: Some(info.size_bytes),
+        crc64: info.crc64(),
+        stored_at: info.last_modified,
+        expires_at: info.expires_at(),
+    }
+}
+
+/// Ends an upload whose client went away, unless all bytes were passed on: then it goes on to its end.
+struct AbortUnlessWhole {
+    task: tokio::task::AbortHandle,
+    passed: Passed,
+}
+
+impl Drop for AbortUnlessWhole {
+    fn drop(&mut self) {
+        if !self.passed.is_whole() {
+            self.task.abort();
+        }
+    }
+}
