@@ -208,7 +208,7 @@ impl Core {
         let head = self.upstream.head(key.bucket(), key.key(), &any);
         let answer = timeout(self.limits.first_byte, head).await.unwrap_or_else(|_| Err(no_answer())).map(Arc::new);
         match &answer {
-            Ok(info) => reading.remember(|tiers| tiers.note_seen(key, info)),
+            Ok(info) => reading.remember(|tiers| tiers.note(key, info)),
             Err(UpstreamError::NoSuchKey) => reading.remember(|tiers| tiers.note_absent(key, self.upstream.now())),
             Err(_) => {}
         }

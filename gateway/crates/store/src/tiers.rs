@@ -31,8 +31,8 @@ pub(crate) struct Tiers {
 impl Tiers {
     pub(crate) fn new(arena: Arena, index_entries: u64, negative_ttl: Duration, info_bytes: u64) -> Self {
         let index = Arc::new(Index::new(index_entries, negative_ttl));
-        let evicted_from = Arc::clone(&index);
-        let memory = MemoryTier::new(arena, move |key| evicted_from.left_memory(key.digest()));
+        let told = Arc::clone(&index);
+        let memory = MemoryTier::new(arena, move |key, in_memory| told.set_in_memory(key.digest(), in_memory));
         let infos = Cache::builder()
             .weigher(|key: &BlockKey, known: &Known| info_bytes_of(key, &known.info))
             .max_capacity(info_bytes)
@@ -68,21 +68,15 @@ impl Tiers {
 
     /// Takes an object in, replacing what was known under its key.
     pub(crate) fn install(&self, key: &BlockKey, info: &Arc<ObjectInfo>, bytes: Option<BlockBuf>) {
-        self.note(key, info, bytes.is_some());
+        self.note(key, info);
         match bytes {
             Some(bytes) => self.memory.insert(key.clone(), MemoryBlock { info: Arc::clone(info), bytes }),
             None => self.memory.remove(key),
         }
     }
 
-    /// Learns what an object is, its bytes elsewhere.
-    pub(crate) fn note_seen(&self, key: &BlockKey, info: &Arc<ObjectInfo>) {
-        let now = info.last_modified;
-        let in_memory = matches!(self.index.get(key.digest(), now), Presence::Present(known) if known.in_memory);
-        self.note(key, info, in_memory);
-    }
-
-    fn note(&self, key: &BlockKey, info: &Arc<ObjectInfo>, in_memory: bool) {
+    /// Learns what an object is. Whether memory has its bytes, the memory tier tells the index.
+    pub(crate) fn note(&self, key: &BlockKey, info: &Arc<ObjectInfo>) {
         self.infos.insert(key.clone(), Known { info: Arc::clone(info), since: Instant::now() });
         // Only blocks are indexed: an object without a record has no expiry, and an ETag that is not its checksum.
         match &info.record {
@@ -93,7 +87,7 @@ impl Tiers {
                     crc64: record.crc64,
                     expires_at_ms: record.expires_at.map_or(0, milliseconds),
                     fingerprint: fingerprint_hash(info.fingerprint()),
-                    in_memory,
+                    in_memory: false,
                     in_staging: false,
                     in_upstream: true,
                 },
