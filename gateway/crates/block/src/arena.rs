@@ -16,6 +16,7 @@ mod mapping;
 mod slot;
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -106,6 +107,12 @@ impl Arena {
             largest_free_bytes: free.largest_bytes(),
             prefaulted_bytes: self.0.prefaulted_bytes.load(Ordering::Relaxed),
         }
+    }
+
+    /// Whether nobody holds any of this range now. An empty range is free.
+    #[must_use]
+    pub fn is_free(&self, range: Range<u64>) -> bool {
+        range.is_empty() || self.0.free.lock().contains(range)
     }
 
     /// The file that the arena is mapped from, to be shared with readers in other processes.

@@ -14,17 +14,20 @@
 //! A table that keeps what it is told (as the index does, `set_in_memory`) is thus right whenever the tier is at rest, and
 //! at other times is a hint, which is all it can be.
 
+mod residents;
 mod room;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use blockgate_block::{Arena, ArenaStats, BlockBuf, BlockKey, ObjectInfo};
 use moka::notification::RemovalCause;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use parking_lot::Mutex;
+
+use self::residents::Residents;
 
 /// The part of the arena, one in so many, that is left to blocks on their way in and to evicted ones still being read.
 const HEADROOM_DIVISOR: u64 = 8;
@@ -58,11 +61,11 @@ pub struct MemoryStats {
 pub struct MemoryTier {
     arena: Arena,
     cache: Cache<BlockKey, Entry>,
+    residents: Arc<Residents>,
     capacity_pages: u64,
     /// Held by the one thread that is evicting to make room.
     making_room: Mutex<()>,
     room_key: BlockKey,
-    evictions: Arc<AtomicU64>,
     on_presence: Arc<OnPresence>,
 }
 
@@ -88,13 +91,14 @@ impl MemoryTier {
         let capacity_pages = (arena.stats().capacity_bytes / PAGE_BYTES).min(u64::from(u32::MAX));
         let capacity_pages = capacity_pages - capacity_pages / HEADROOM_DIVISOR;
         let on_presence: Arc<OnPresence> = Arc::new(on_presence);
-        let evictions = Arc::new(AtomicU64::new(0));
+        let residents = Arc::new(Residents::default());
         let listener = {
-            let (on_presence, evictions) = (Arc::clone(&on_presence), Arc::clone(&evictions));
+            let (on_presence, residents) = (Arc::clone(&on_presence), Arc::clone(&residents));
             move |key: Arc<BlockKey>, entry: Entry, cause| {
-                let block = entry.block.lock().take();
-                if block.is_some() && cause == RemovalCause::Size {
-                    evictions.fetch_add(1, Ordering::Relaxed);
+                let Some(block) = entry.block.lock().take() else { return };
+                residents.left(&block);
+                if cause == RemovalCause::Size {
+                    residents.evictions.fetch_add(1, Ordering::Relaxed);
                     on_presence(&key, false);
                 }
             }
@@ -111,7 +115,7 @@ impl MemoryTier {
             capacity_pages,
             making_room: Mutex::new(()),
             room_key: room::key(),
-            evictions,
+            residents,
             on_presence,
         }
     }
@@ -132,7 +136,10 @@ impl MemoryTier {
     pub fn insert(&self, key: BlockKey, block: MemoryBlock) {
         let pages = pages(block.bytes.len());
         let reported = key.clone();
-        self.cache.insert(key, Entry { block: Arc::new(Mutex::new(Some(block))), pages });
+        let offset_bytes = block.bytes.offset_bytes();
+        let entry = Entry { block: Arc::new(Mutex::new(Some(block))), pages };
+        self.residents.came(offset_bytes, key.clone(), entry.clone());
+        self.cache.insert(key, entry);
         self.report(&reported);
     }
 
@@ -150,7 +157,7 @@ impl MemoryTier {
             arena: self.arena.stats(),
             blocks: self.cache.entry_count(),
             block_bytes: self.cache.weighted_size() * PAGE_BYTES,
-            evictions: self.evictions.load(Ordering::Relaxed),
+            evictions: self.residents.evictions.load(Ordering::Relaxed),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Which parts of the arena are free.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Free extents, never touching one another: best fit to take, coalescing to give back, both in O(log extents).
 #[derive(Debug)]
@@ -52,6 +53,11 @@ impl Extents {
         }
         self.insert(start, end - start);
         self.free_bytes += len_bytes;
+    }
+
+    /// Whether all of a range is free.
+    pub(super) fn contains(&self, range: Range<u64>) -> bool {
+        self.by_offset.range(..=range.start).next_back().is_some_and(|(&offset, &len)| offset + len >= range.end)
     }
 
     /// The longest extent, 0 where nothing is free.
@@ -144,6 +150,10 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(extents.largest_bytes(), longest_run(&used));
+                for (start, end) in [(0, 1), (3, 20), (17, 18), (40, 100), (100, LEN), (0, LEN), (LEN - 1, LEN + 1)] {
+                    let free = used.get(start as usize..end as usize).is_some_and(|used| used.iter().all(|&used| !used));
+                    prop_assert_eq!(extents.contains(start..end), free, "{}..{}", start, end);
+                }
                 prop_assert_eq!(extents.free_bytes(), used.iter().filter(|&&used| !used).count() as u64);
             }
             for (offset, len) in taken {

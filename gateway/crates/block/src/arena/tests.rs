@@ -1,5 +1,3 @@
-use std::ops::Range;
-
 use bytes::Bytes;
 
 use super::*;

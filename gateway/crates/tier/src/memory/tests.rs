@@ -49,6 +49,62 @@ fn large_blocks_find_room_among_small_ones() {
     assert!(stats.arena.used_bytes == stats.block_bytes, "nothing leaks: {stats:?}");
 }
 
+/// A shuffled count to `len`, the same every time.
+fn shuffled(len: u64) -> Vec<u64> {
+    let mut order: Vec<u64> = (0..len).collect();
+    order.sort_by_key(|i| {
+        i.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    });
+    order
+}
+
+#[test]
+fn room_in_pieces_is_joined_without_emptying_the_tier() {
+    // 3584 small blocks are the tier's capacity. Their order of use has nothing to do with where they lie.
+    let tier = tier(32 * MIB);
+    for i in 0..3584 {
+        put(&tier, i, 8 * KIB, i as u8);
+    }
+    for &i in &shuffled(3584) {
+        assert!(tier.get(&key(i)).is_some());
+        tier.cache.run_pending_tasks();
+    }
+    let spare = tier.arena.allocate(4 * MIB).expect("the spare eighth, for blocks on their way in");
+    for i in 0..4 {
+        let before = tier.stats().evictions;
+        put(&tier, format_args!("large{i}"), 4 * MIB, i);
+        let evicted = tier.stats().evictions - before;
+        // Its own size in the least recently used, and the rest of the run that it lies in.
+        assert!(evicted <= 2 * 512, "{evicted} small blocks for a large one");
+    }
+    for i in 0..4 {
+        assert!(is(&tier.get(&key(format_args!("large{i}"))).expect("just put"), i));
+    }
+    drop(spare);
+    let stats = tier.stats();
+    assert_eq!(stats.arena.used_bytes, stats.block_bytes, "nothing leaks");
+}
+
+#[test]
+fn a_run_is_cleared_around_what_is_being_read() {
+    let tier = tier(16 * MIB);
+    let small = |i: u64| i * 64 * KIB;
+    for i in 0..224 {
+        put(&tier, i, 64 * KIB, i as u8);
+    }
+    // One block in every MiB is being read, so that no run of 2 MiB can be had, one of 15 pieces can.
+    let held: Vec<_> = (0..224).step_by(16).map(|i| tier.get(&key(i)).expect("in memory").bytes).collect();
+    let spare = tier.arena.allocate(2 * MIB).expect("the spare eighth");
+    assert!(tier.allocate(2 * MIB).is_none());
+    assert!(tier.allocate(small(15)).is_some());
+    assert!(tier.allocate(small(15) + 1).is_none());
+    for (i, bytes) in (0..224u64).step_by(16).zip(&held) {
+        assert!(bytes.as_slice().iter().all(|&byte| byte == i as u8));
+    }
+    drop((spare, held));
+    assert!(tier.allocate(2 * MIB).is_some());
+}
+
 #[test]
 fn held_blocks_keep_their_bytes_and_their_room() {
     let tier = tier(4 * MIB);
