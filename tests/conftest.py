@@ -114,11 +114,15 @@ def make_bucket(gateway: Gateway) -> Iterator[MakeBucket]:
 
 
 @pytest.fixture(scope="module")
-def bucket(gateway: Gateway) -> Iterator[str]:
+def make_module_bucket(gateway: Gateway) -> Iterator[MakeBucket]:
+    """Buckets that live as long as the module's tests."""
+    yield from bucket_maker(gateway)
+
+
+@pytest.fixture(scope="module")
+def bucket(make_module_bucket: MakeBucket) -> str:
     """A bucket that the module's tests share."""
-    make = bucket_maker(gateway)
-    yield next(make)("kv")
-    next(make, None)
+    return make_module_bucket()
 
 
 @pytest.fixture

@@ -263,6 +263,12 @@ class Gateway:
         length = [("Content-Length", str(len(body)))] if body or method in ("PUT", "POST") else []
         return Request(method, path, list(query), [("Host", self.host), *headers, *length], body)
 
+    def call(
+        self, method: str, path: str, *headers: tuple[str, str], body: bytes = b"", query: Any = (), by: Any = None
+    ) -> Response:
+        """Signs and sends a request. `path` and `query` are percent-encoded; `by` is the access key, the administrator's."""
+        return self.send(self.signer(by).sign(self.request(method, path, *headers, body=body, query=query)))
+
     def send(self, request: Request, *, finish: bool = False) -> Response:
         """Sends a request on a connection of its own."""
         return send(self.address, request, finish=finish)

@@ -32,7 +32,7 @@ class Curl(Client):
         status = self.run(
             self.program,
             *("--silent", "--show-error", "--path-as-is", "--config", config, "--output", body),
-            *("--aws-sigv4", f"aws:amz:{REGION}:s3", "--write-out", "%{http_code}"),
+            *("--aws-sigv4", f"aws:amz:{REGION}:s3", "--write-out", "%{http_code}", "--header", UNSIGNED),
             *arguments,
             url,
         ).decode()
@@ -42,7 +42,7 @@ class Curl(Client):
         return answer
 
     def put(self, bucket: str, key: str, data: bytes) -> None:
-        self.curl(f"{bucket}/{key}", "--upload-file", self.file(data), "--header", UNSIGNED)
+        self.curl(f"{bucket}/{key}", "--upload-file", self.file(data))
 
     def get(self, bucket: str, key: str) -> bytes:
         return self.curl(f"{bucket}/{key}")
@@ -82,21 +82,18 @@ class Curl(Client):
             self.curl(
                 path,
                 *("--upload-file", self.file(data[start : start + PART_BYTES]), "--dump-header", headers),
-                *("--header", UNSIGNED),
                 query=f"partNumber={number}&uploadId={upload_id}",
             )
             etag = re.search(r"(?im)^etag: *(.*?)\s*$", headers.read_text())
             assert etag, headers.read_text()
             parts += f"<Part><PartNumber>{number}</PartNumber><ETag>{escape(etag[1])}</ETag></Part>"
         document = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>"
-        self.curl(path, "--data-binary", document, "--header", UNSIGNED, query=f"uploadId={upload_id}")
+        self.curl(path, "--data-binary", document, query=f"uploadId={upload_id}")
 
     def tag(self, bucket: str, key: str, tags: dict[str, str]) -> None:
         pairs = "".join(f"<Tag><Key>{name}</Key><Value>{value}</Value></Tag>" for name, value in tags.items())
         document = f"<Tagging><TagSet>{pairs}</TagSet></Tagging>"
-        self.curl(
-            f"{bucket}/{key}", "--request", "PUT", "--data-binary", document, "--header", UNSIGNED, query="tagging="
-        )
+        self.curl(f"{bucket}/{key}", "--request", "PUT", "--data-binary", document, query="tagging=")
 
     def tags(self, bucket: str, key: str) -> dict[str, str]:
         root = ElementTree.fromstring(self.curl(f"{bucket}/{key}", query="tagging="))
@@ -104,5 +101,5 @@ class Curl(Client):
         return {pair.findtext(f"{NAMESPACE}Key", ""): pair.findtext(f"{NAMESPACE}Value", "") for pair in pairs}
 
     def put_if_absent(self, bucket: str, key: str, data: bytes) -> None:
-        arguments = ["--header", "If-None-Match: *", "--header", UNSIGNED]
+        arguments = ["--header", "If-None-Match: *"]
         self.curl(f"{bucket}/{key}", "--upload-file", self.file(data), *arguments)
