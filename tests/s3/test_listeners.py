@@ -11,7 +11,7 @@ import pytest
 from conftest import MakeGateway
 from lib.buckets import bucket_maker
 from lib.gateway import Gateway, s3_client
-from lib.raw import send
+from lib.raw import Closed, send
 
 
 def test_virtual_host(gateway: Gateway, s3: Any, bucket: str, key: str) -> None:
@@ -73,14 +73,11 @@ def tls(make_gateway: MakeGateway, tmp_path_factory: pytest.TempPathFactory) -> 
     """A gateway that speaks TLS, and its certificate."""
     folder = tmp_path_factory.mktemp("tls")
     certificate, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-        + ["-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=localhost"]
-        + ["-addext", "subjectAltName=DNS:localhost,DNS:*.localhost,IP:127.0.0.1"]
-        + ["-addext", "basicConstraints=critical,CA:FALSE"],
-        check=True,
-        capture_output=True,
-    )
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=DNS:localhost,DNS:*.localhost,IP:127.0.0.1"]
+    names += ["-addext", "basicConstraints=critical,CA:FALSE"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command.split(), *names, *files], check=True, capture_output=True)
     gateway = make_gateway("fs", {"server": {"tls": {"cert": str(certificate), "key": str(key)}}})
     yield gateway, certificate
     gateway.close()
@@ -108,7 +105,6 @@ def test_tls(tls: tuple[Gateway, Path], key: str, version: str) -> None:
 
 def test_plain_http_on_a_tls_port(tls: tuple[Gateway, Path]) -> None:
     gateway, _ = tls
-    with pytest.raises(Exception, match="."):
-        assert send(gateway.address, gateway.request("GET", "/")).status == 400
-        raise AssertionError("answered 400, which is fine too")
+    with pytest.raises(Closed):
+        send(gateway.address, gateway.request("GET", "/"))
     assert gateway.alive()

@@ -10,8 +10,9 @@ import pytest
 
 from conftest import MakeGateway
 from lib.answers import error_headers, headers, refusal
-from lib.gateway import Gateway, UpstreamStore
+from lib.gateway import Gateway, UpstreamStore, s3_client
 from lib.proxy import Proxy
+from lib.sigv4 import Credentials
 
 DATA = os.urandom(2 << 20)
 EXPIRY_TIMEOUT_S = 15.0
@@ -68,9 +69,6 @@ def test_objects_of_other_tools(gateway: Gateway, s3: Any, bucket: str, key: str
     if gateway.store.name == "fs":
         return
     settings = gateway.store.settings
-    from lib.gateway import s3_client
-    from lib.sigv4 import Credentials
-
     direct = s3_client(settings["endpoint"], Credentials(settings["access_key"], settings["secret_key"]))
     direct.put_object(Bucket=bucket, Key=key, Body=DATA, Metadata={"by": "hand"}, ContentType="x/y")
     answer = s3.get_object(Bucket=bucket, Key=key)
@@ -132,8 +130,12 @@ def test_expired_blocks_are_gone(
     gateway: Gateway, make_gateway: MakeGateway, s3: Any, make_bucket: Any, key: str, how: str
 ) -> None:
     bucket = make_bucket("ttl" if how == "bucket" else "kv")
-    more = {"metadata": {"Metadata": {"kv-ttl": "2"}}, "tag": {"Tagging": "kv-ttl=2"}, "bucket": {}}[how]
-    answer = s3.put_object(Bucket=bucket, Key=key, Body=DATA, **more)
+    ways: dict[str, dict[str, Any]] = {
+        "metadata": {"Metadata": {"kv-ttl": "2"}},
+        "tag": {"Tagging": "kv-ttl=2"},
+        "bucket": {},
+    }
+    answer = s3.put_object(Bucket=bucket, Key=key, Body=DATA, **ways[how])
     assert "expiry-date=" in headers(answer)["x-amz-expiration"]
     assert tier(s3, bucket, key) == "memory"
     assert "expiry-date=" in headers(s3.head_object(Bucket=bucket, Key=key))["x-amz-expiration"]
