@@ -74,7 +74,7 @@ def make_gateway(tmp_path_factory: pytest.TempPathFactory, keys: Keys) -> Iterat
         if isinstance(store, str):
             store = open_store(store, folder)
         gateway = Gateway(folder, store, keys, {"bucket": BUCKETS, **(settings or {})})
-        LOGS.add(gateway)
+        LOGS.append(gateway)
         made.append(gateway)
         return gateway.start() if start else gateway
 

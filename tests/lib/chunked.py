@@ -56,7 +56,7 @@ def stream(
     mode: str,
     payload: bytes,
     *,
-    decoded_length: int | None = None,
+    decoded_length: str | None = None,
     checksum: str | None = None,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Stream:
@@ -64,7 +64,7 @@ def stream(
     trailing = mode != SIGNED
     request = request.with_headers(
         ("Content-Encoding", "aws-chunked"),
-        ("x-amz-decoded-content-length", str(len(payload) if decoded_length is None else decoded_length)),
+        ("x-amz-decoded-content-length", str(len(payload)) if decoded_length is None else decoded_length),
         *([("x-amz-trailer", "x-amz-checksum-crc32")] if trailing else []),
     )
     request = signer.sign(request, mode)

@@ -1,13 +1,5 @@
 """Every gateway whose log is to be scanned."""
 
-from pathlib import Path
-from typing import Protocol
+from lib.gateway import Gateway
 
-
-class Logging(Protocol):
-    """Something with a log and secrets that must not be in it."""
-
-    log: Path
-
-
-LOGS: set[Logging] = set()
+LOGS: list[Gateway] = []
