@@ -16,6 +16,7 @@ class Proxy:
         self.target = target
         self.open = threading.Event()
         self.open.set()
+        self.budget: int | None = None
         self.connections: set[socket.socket] = set()
         self.lock = threading.Lock()
         self.listener: socket.socket | None = None
@@ -24,6 +25,7 @@ class Proxy:
 
     def mend(self) -> None:
         """Accepts connections."""
+        self.budget = None
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", self.port))
@@ -54,6 +56,10 @@ class Proxy:
         """Undoes `hold`."""
         self.open.set()
 
+    def cut_after(self, count: int) -> None:
+        """Lets that many bytes from the target through, then cuts as a crash of the target would, until `mend`."""
+        self.budget = count
+
     def close(self) -> None:
         """Ends it."""
         self.cut()
@@ -73,13 +79,17 @@ class Proxy:
                 continue
             with self.lock:
                 self.connections |= {client, server}
-            self._spawn(lambda c=client, s=server: self._relay(c, s))  # type: ignore[misc]
-            self._spawn(lambda c=client, s=server: self._relay(s, c))  # type: ignore[misc]
+            self._spawn(lambda c=client, s=server: self._relay(c, s, False))  # type: ignore[misc]
+            self._spawn(lambda c=client, s=server: self._relay(s, c, True))  # type: ignore[misc]
 
-    def _relay(self, source: socket.socket, sink: socket.socket) -> None:
+    def _relay(self, source: socket.socket, sink: socket.socket, counted: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(1 << 16):
                 self.open.wait()
+                if counted and self.budget is not None:
+                    self.budget -= len(data)
+                    if self.budget < 0:
+                        break
                 sink.sendall(data)
         for end in (source, sink):
             with contextlib.suppress(OSError):
