@@ -72,7 +72,7 @@ class Signer:
     @property
     def date(self) -> str:
         """Date of the scope."""
-        return self.scope_date or self.stamp[:8]
+        return self.stamp[:8] if self.scope_date is None else self.scope_date
 
     @property
     def scope(self) -> str:
@@ -107,8 +107,9 @@ class Signer:
         `payload_hash` is the body's own unless given; `signed` names the signed headers, by default `host`, `content-md5`,
         `content-type` and every `x-amz-*`.
         """
-        stamp = request.header("x-amz-date") or self.stamp
-        payload_hash = payload_hash or request.header("x-amz-content-sha256") or sha256(request.body)
+        stamp, given = request.header("x-amz-date"), request.header("x-amz-content-sha256")
+        stamp = self.stamp if stamp is None else stamp
+        payload_hash = payload_hash or (sha256(request.body) if given is None else given)
         request = request.with_header("x-amz-date", stamp).with_header("x-amz-content-sha256", payload_hash)
         names = default_signed(request.headers) if signed is None else sorted(signed)
         canonical = canonical_request(request, names, payload_hash)

@@ -71,8 +71,6 @@ def test_host_unsigned(target: Target, presigned: bool) -> None:
 @pytest.mark.parametrize("presigned", [False, True], ids=["header", "presigned"])
 def test_other_scopes(target: Target, changes: dict[str, str], presigned: bool) -> None:
     signer = target.signer.but(**changes)
-    if changes.get("scope_date") == "":
-        signer = signer.at(timedelta(days=-1))
     target.refused((signer.presign if presigned else signer.sign)(target.put()))
 
 
@@ -283,7 +281,7 @@ def test_signatures_are_for_one_thing(target: Target) -> None:
     ],
 )
 def test_payload_hashes(target: Target, text: str) -> None:
-    target.refused(target.signer.sign(target.put(("x-amz-content-sha256", text)), text or None))
+    target.refused(target.signer.sign(target.put(("x-amz-content-sha256", text))))
     target.accepted(target.signer.sign(target.put(("x-amz-content-sha256", "UNSIGNED-PAYLOAD"))))
 
 
