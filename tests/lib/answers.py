@@ -15,6 +15,14 @@ def refusal(call: Callable[..., Any], **arguments: Any) -> tuple[int, str]:
     raise AssertionError(f"{call.__name__}({arguments}) is not refused")
 
 
+def outcome(call: Callable[..., Any], **arguments: Any) -> int:
+    """Status of a boto3 call, refused or not."""
+    try:
+        return status(call(**arguments))
+    except ClientError as error:
+        return status(error.response)
+
+
 def headers(answer: Any) -> dict[str, str]:
     """Headers of a boto3 answer, names in lower case."""
     found: dict[str, str] = answer["ResponseMetadata"]["HTTPHeaders"]

@@ -81,7 +81,7 @@ class Delete(Case):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self.s3.put_object(Bucket=target.bucket, Key="valuable", Body=b"x")
+        self.s3.put_object(Bucket=target.bucket, Key="treasured", Body=b"x")
         self.s3.put_object(Bucket=target.bucket, Key="worthless", Body=b"x")
 
     def request(self, *headers: tuple[str, str]) -> Request:
@@ -91,10 +91,10 @@ class Delete(Case):
         )
 
     def other(self) -> bytes:
-        return DELETE_SECRET.format(key="valuable ").encode()
+        return DELETE_SECRET.format(key="treasured").encode()
 
     def done(self) -> bool:
-        return self.s3.list_objects_v2(Bucket=self.target.bucket, Prefix="valuable")["KeyCount"] == 0 or (
+        return self.s3.list_objects_v2(Bucket=self.target.bucket, Prefix="treasured")["KeyCount"] == 0 or (
             self.s3.list_objects_v2(Bucket=self.target.bucket, Prefix="worthless")["KeyCount"] == 0
         )
 
