@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 use tracing::{Level, Metadata, Subscriber};
-use tracing_subscriber::filter::{EnvFilter, FilterExt, FilterFn, filter_fn};
+use tracing_subscriber::filter::{EnvFilter, FilterExt, FilterFn, LevelFilter, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
@@ -104,7 +104,9 @@ fn wanted(level: &str) -> Result<EnvFilter, LogsError> {
 
 /// What may be seen at all.
 fn without_secrets() -> FilterFn<fn(&Metadata<'_>) -> bool> {
-    filter_fn(|metadata| *metadata.level() <= most_verbose(metadata.target()))
+    // Any level may pass for some target. Said so that the hint of the user's level counts, and what it excludes is free.
+    let cap: fn(&Metadata<'_>) -> bool = |metadata| *metadata.level() <= most_verbose(metadata.target());
+    filter_fn(cap).with_max_level_hint(LevelFilter::TRACE)
 }
 
 fn most_verbose(target: &str) -> Level {
@@ -194,6 +196,17 @@ mod tests {
             let text = logged(LogFormat::Text, level, everyone_speaks);
             let seen: Vec<_> = all.into_iter().filter(|message| text.contains(message)).collect();
             assert_eq!(seen, expected, "{level}");
+        }
+    }
+
+    #[test]
+    fn what_the_level_excludes_is_known_to_callers_at_once() {
+        type Registry = tracing_subscriber::Registry;
+        for (level, hint) in
+            [("info", LevelFilter::INFO), ("off", LevelFilter::WARN), ("info,hyper=debug", LevelFilter::DEBUG)]
+        {
+            let layer = layer::<Registry, _>(LogFormat::Text, level, io::sink, false).expect("a good level");
+            assert_eq!(layer.max_level_hint(), Some(hint), "{level}");
         }
     }
 

@@ -126,7 +126,7 @@ impl Metrics {
         })
     }
 
-    /// An object, or a part of one, was served from `tier`.
+    /// An object, or a part of one, was served from `tier`, a [`Tier`]'s name.
     pub fn hit(&self, bucket: &str, tier: &'static str, bytes: u64) {
         if let Some((_, reads, read_bytes)) = self.bucket(bucket).reads.iter().find(|(name, ..)| *name == tier) {
             reads.add(1);
@@ -134,7 +134,7 @@ impl Metrics {
         }
     }
 
-    /// A read was answered with a miss.
+    /// A read was answered with a miss. `reason` is a [`MissReason`]'s name.
     pub fn miss(&self, bucket: &str, reason: &'static str) {
         if let Some((_, misses)) = self.bucket(bucket).misses.iter().find(|(name, _)| *name == reason) {
             misses.add(1);
