@@ -15,6 +15,7 @@ use s3s::stream::upload_stream::UploadStreamError;
 use s3s::{BodySizeLimitExceeded, S3Result, TrailingHeaders, s3_error};
 
 use crate::digest::Digests;
+use crate::error::of_body;
 use crate::refusal::Refused;
 
 /// The payload of a request, of known length and checked: every promise in `headers` (`Content-MD5`,
@@ -43,7 +44,7 @@ pub(crate) async fn payload(
     }
     // Nobody polls the stream of an empty payload, and yet its promises count.
     match stream.next().await {
-        Some(Err(error)) => Err(error_of(&error)),
+        Some(Err(error)) => Err(of_body(&error)),
         _ => Ok(Payload::Bytes(Bytes::new())),
     }
 }
@@ -71,16 +72,6 @@ pub(crate) fn form_promises(input: &PostObjectInput) -> HeaderMap {
         }
     }
     headers
-}
-
-/// The S3 error for a body that failed.
-pub(crate) fn error_of(error: &BodyError) -> s3s::S3Error {
-    match error {
-        BodyError::Mismatch { code, message } => crate::refusal::refusal(code, message.clone()),
-        BodyError::Stalled => s3_error!(RequestTimeout, "The request body did not arrive in time."),
-        BodyError::Corrupt => s3_error!(InternalError, "The stored bytes are corrupt."),
-        _ => s3_error!(IncompleteBody, "The request body ended early or is longer than announced."),
-    }
 }
 
 /// Holds back the last bytes until the body has ended and every promise is kept.

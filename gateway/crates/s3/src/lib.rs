@@ -4,7 +4,9 @@
 mod access;
 mod body;
 mod context;
+mod convert;
 mod digest;
+mod error;
 mod guard;
 mod host;
 mod ops;
@@ -86,7 +88,8 @@ impl Face {
         passthrough: Option<aws_sdk_s3::Client>,
     ) -> Self {
         let hosts = Hosts::new(&settings.domains, settings.default_bucket.clone());
-        let mut builder = S3ServiceBuilder::new(Ops::new(store, Arc::clone(&keys), passthrough));
+        let mut builder =
+            S3ServiceBuilder::new(Ops::new(store, Arc::clone(&keys), settings.region.clone(), passthrough));
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config(&settings)))));
         builder.set_host(hosts.clone());
         builder.set_auth(Secrets(Arc::clone(&keys)));

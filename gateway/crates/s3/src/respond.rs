@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
+use http::header::CONTENT_RANGE;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use s3s::{Body, S3Error, s3_error};
 
@@ -30,6 +31,11 @@ pub(crate) fn finish(asked: &Asked, answer: Result<Response<Body>, S3Error>) -> 
         None => answer,
     };
     let mut response = answer.or_else(S3Error::to_http_response).unwrap_or_else(|_| unwritable());
+    // s3s has no other status for a HEAD than 200.
+    if asked.method == Method::HEAD && response.headers().contains_key(CONTENT_RANGE) && response.status().is_success()
+    {
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    }
     let request_id = next_request_id();
     if response.status().is_client_error() || response.status().is_server_error() {
         complete_error(&mut response, asked, &request_id);
