@@ -4,6 +4,8 @@
 //! tiers, of TTLs or of checksums beyond carrying the metadata that describes them.
 
 mod error;
+mod mapped;
+mod s3;
 mod types;
 
 use std::ops::Range;
@@ -13,6 +15,8 @@ use async_trait::async_trait;
 use blockgate_block::{Attributes, BlockRecord, ObjectInfo};
 
 pub use error::{Result, UpstreamError};
+pub use mapped::{Mapped, stored_name};
+pub use s3::{S3Settings, S3Upstream};
 pub use types::{
     BodyError, BucketInfo, ByteStream, Capabilities, Conditions, CopyRequest, Deleted, GetReply, ListEntry, ListPage,
     ListRequest, MultipartRequest, PartCopyRequest, PartInfo, PartList, PartRef, Payload, PutRequest, Stored,
