@@ -17,7 +17,9 @@ MODELS = ["meta-llama/Llama-3.1-8B", "/models/llama", "//share//llama"]
 @pytest.fixture(scope="module")
 def lmcache_gateway(make_gateway: MakeGateway) -> Gateway:
     """A gateway with a listener on which every request is for the bucket `kv`, as LMCache's addressing wants it."""
-    gateway = make_gateway("fs", {"listener": [{"listen": f"127.0.0.1:{free_port()}", "default_bucket": "kv"}]})
+    gateway = make_gateway(
+        "fs", {"server": {"listener": [{"listen": f"127.0.0.1:{free_port()}", "default_bucket": "kv"}]}}
+    )
     gateway.s3().create_bucket(Bucket="kv")
     return gateway
 
@@ -37,7 +39,7 @@ def settings(gateway: Gateway, host: str, chunk_mib: int, model: str) -> dict[st
 
 def default_bucket_host(gateway: Gateway) -> str:
     """The listener that stands for the bucket."""
-    return str(gateway.settings["listener"][0]["listen"])
+    return str(gateway.settings["server"]["listener"][0]["listen"])
 
 
 def virtual_host(gateway: Gateway) -> str:
