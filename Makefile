@@ -9,7 +9,7 @@ export CARGO_FLAGS
 
 VENV := .cache/venv/bin
 
-.PHONY: help run test test-rust test-e2e test-engines bench lint setup setup-lint build
+.PHONY: help run test test-rust test-e2e test-engines bench lint setup setup-lint build build-all
 
 help:
 	@echo 'make run           build and start a gateway on 127.0.0.1:9800, blocks in ./blockgate-data'
@@ -21,21 +21,25 @@ help:
 build:
 	cargo build $(CARGO_FLAGS) --package blockgate
 
+# With everything that the tests need, so that nothing compiles twice.
+build-all:
+	cargo build $(CARGO_FLAGS) --workspace --all-targets
+
 run: build
 	target/release/blockgate serve
 
-test: setup build
+test: setup build-all
 	tests/run all
 
 # The halves of `make test`, and a way to choose: make test-e2e PYTEST_ARGS="s3 -k multipart"
-test-rust: setup
+test-rust: setup build-all
 	tests/run rust
 
-test-e2e: setup build
+test-e2e: setup build-all
 	tests/run e2e $(PYTEST_ARGS)
 
-test-engines: setup build
-	@if [ -x tests/engines/run ]; then tests/engines/run; else echo 'SKIPPED: test-engines: there are no engine tests yet'; fi
+test-engines: setup build-all
+	tests/engines/run
 
 bench:
 	cargo build $(CARGO_FLAGS) --package blockgate --package loadtest
