@@ -96,7 +96,7 @@ impl MemoryTier {
             let (on_presence, residents) = (Arc::clone(&on_presence), Arc::clone(&residents));
             move |key: Arc<BlockKey>, entry: Entry, cause| {
                 let Some(block) = entry.block.lock().take() else { return };
-                residents.left(&block);
+                residents.left(block.bytes.offset_bytes(), &entry);
                 if cause == RemovalCause::Size {
                     residents.evictions.fetch_add(1, Ordering::Relaxed);
                     on_presence(&key, false);

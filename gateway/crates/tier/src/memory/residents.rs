@@ -4,17 +4,18 @@
 //! but in one piece. To go on evicting by least recent use until a long run happens to be free would empty most of the
 //! tier: so the run that is cheapest to clear is looked for, by address.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque, btree_map};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use blockgate_block::{Arena, BlockKey};
 use parking_lot::Mutex;
 
-use super::{Entry, MemoryBlock, PAGE_BYTES};
+use super::{Entry, PAGE_BYTES};
 
-/// How many blocks are looked at for one run: some milliseconds.
-const LOOKED_AT_MAX: usize = 1 << 16;
+/// How many blocks are looked at for one run: a few milliseconds at most.
+const LOOKED_AT_MAX: usize = 1 << 14;
 
 /// Which blocks are in memory, and where.
 #[derive(Default)]
@@ -37,9 +38,14 @@ impl Residents {
         self.by_offset.lock().blocks.insert(offset_bytes, (key, entry));
     }
 
-    /// A block no longer is. Told before its slot can be free.
-    pub(super) fn left(&self, block: &MemoryBlock) {
-        self.by_offset.lock().blocks.remove(&block.bytes.offset_bytes());
+    /// A block no longer is. Told before its slot can be free; the slot may be another entry's already, where a block was
+    /// put again with another description.
+    pub(super) fn left(&self, offset_bytes: u64, entry: &Entry) {
+        if let btree_map::Entry::Occupied(at) = self.by_offset.lock().blocks.entry(offset_bytes)
+            && Arc::ptr_eq(&at.get().1.block, &entry.block)
+        {
+            at.remove();
+        }
     }
 
     /// The blocks to evict for a free run of `need_bytes`: of all runs found, those that hold the fewest bytes.

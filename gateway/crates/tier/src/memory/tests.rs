@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use blockgate_block::{Attributes, BlockWriter};
@@ -95,6 +96,9 @@ fn a_run_is_cleared_around_what_is_being_read() {
     // One block in every MiB is being read, so that no run of 2 MiB can be had, one of 15 pieces can.
     let held: Vec<_> = (0..224).step_by(16).map(|i| tier.get(&key(i)).expect("in memory").bytes).collect();
     let spare = tier.arena.allocate(2 * MIB).expect("the spare eighth");
+    assert!(tier.residents.cheapest_run(&tier.arena, 2 * MIB).is_none());
+    let run = tier.residents.cheapest_run(&tier.arena, small(15)).expect("between two that are held");
+    assert_eq!(run.len(), 15);
     assert!(tier.allocate(2 * MIB).is_none());
     assert!(tier.allocate(small(15)).is_some());
     assert!(tier.allocate(small(15) + 1).is_none());
@@ -190,6 +194,22 @@ fn the_newest_block_of_a_key_is_the_one() {
 }
 
 #[test]
+fn a_block_put_again_with_another_description_can_still_be_evicted() {
+    let tier = tier(MIB);
+    put(&tier, 0, 512 * KIB, 1);
+    let block = tier.get(&key(0)).expect("just put");
+    tier.insert(key(0), block.clone());
+    drop(block);
+    // Room enough, in two pieces.
+    let last = tier.arena.allocate(256 * KIB).map(|_| tier.arena.allocate(128 * KIB)).expect("room");
+    let middle = filled(tier.arena.allocate(128 * KIB).expect("room"), 2);
+    tier.insert(key(1), middle);
+    drop(last);
+    assert!(tier.residents.cheapest_run(&tier.arena, 512 * KIB).is_some_and(|keys| keys.len() == 1));
+    assert!(tier.allocate(768 * KIB).is_some());
+}
+
+#[test]
 fn empty_blocks_weigh_something() {
     let tier = tier(32 * KIB);
     for i in 0..20 {
@@ -201,6 +221,35 @@ fn empty_blocks_weigh_something() {
 /// A table that keeps what it is told, as the index does.
 #[derive(Default)]
 struct Told(Mutex<BTreeMap<String, bool>>);
+
+#[test]
+fn a_report_that_comes_late_is_corrected() {
+    let told = Arc::new(Told::default());
+    let tier: Arc<OnceLock<MemoryTier>> = Arc::default();
+    let (table, late) = (Arc::clone(&told), Arc::clone(&tier));
+    // While this is being reported, the opposite happens, and is reported in full.
+    let interfere_with = Arc::new(Mutex::new(None));
+    let interfering = Arc::clone(&interfere_with);
+    let on_presence = move |key: &BlockKey, present| {
+        let interferes = interfering.lock().take_if(|with| *with == present).is_some();
+        let tier = late.get().expect("set below");
+        match present {
+            true if interferes => tier.remove(key),
+            false if interferes => put(tier, 0, 1, 1),
+            _ => {}
+        }
+        table.0.lock().insert(key.key().to_owned(), present);
+    };
+    let tier = tier.get_or_init(|| MemoryTier::new(Arena::new(64 * KIB).expect("memory"), on_presence));
+    let told = || told.0.lock().get(key(0).key()).copied();
+    *interfere_with.lock() = Some(true);
+    put(tier, 0, 1, 1);
+    assert_eq!((tier.contains(&key(0)), told()), (false, Some(false)));
+    put(tier, 0, 1, 1);
+    *interfere_with.lock() = Some(false);
+    tier.remove(&key(0));
+    assert_eq!((tier.contains(&key(0)), told()), (true, Some(true)));
+}
 
 #[test]
 fn presence_told_last_is_the_truth_whoever_told_it() {
