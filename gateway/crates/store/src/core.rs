@@ -43,7 +43,7 @@ impl Core {
     pub(crate) fn new(parts: StoreParts, limits: Limits) -> Arc<Self> {
         let StoreParts { upstream, arena, index_entries, negative_ttl, policies, metrics } = parts;
         let tiers = Tiers::new(arena, index_entries, negative_ttl, limits.info_bytes);
-        Arc::new(Self {
+        let core = Arc::new(Self {
             upstream: Arc::new(Observed::new(upstream, metrics.clone())),
             keys: KeyTable::new(tiers),
             policies,
@@ -54,7 +54,36 @@ impl Core {
             heap: Heap::new(limits.heap_bytes),
             limits: Arc::new(limits),
             buckets: Cache::builder().max_capacity(BUCKETS_BELIEVED_MAX).time_to_live(BUCKET_BELIEVED).build(),
-        })
+        });
+        core.show_gauges();
+        core
+    }
+
+    /// Values that are read whenever metrics are shown.
+    fn show_gauges(self: &Arc<Self>) {
+        let gauge = |name, help, read: fn(&Self) -> u64| {
+            // Weak: the metrics must not keep alive the core that holds them.
+            let core = Arc::downgrade(self);
+            #[allow(clippy::cast_precision_loss)] // exact up to 2^53
+            self.metrics.observe(name, help, move || core.upgrade().map_or(0.0, |core| read(&core) as f64));
+        };
+        gauge("blockgate_memory_blocks", "Blocks in memory.", |core| core.tiers().memory().stats().blocks);
+        gauge("blockgate_memory_block_bytes", "Bytes of the arena taken by blocks in memory.", |core| {
+            core.tiers().memory().stats().block_bytes
+        });
+        gauge("blockgate_memory_evictions_total", "Blocks evicted from memory to make room.", |core| {
+            core.tiers().memory().stats().evictions
+        });
+        gauge("blockgate_arena_capacity_bytes", "Size of the arena.", |core| {
+            core.tiers().memory().stats().arena.capacity_bytes
+        });
+        gauge("blockgate_arena_used_bytes", "Bytes of the arena in use, blocks on their way included.", |core| {
+            core.tiers().memory().stats().arena.used_bytes
+        });
+        gauge("blockgate_index_entries", "Entries of the index, absences included.", |core| core.tiers().index().len());
+        gauge("blockgate_pending_bytes", "Bytes acknowledged and not yet at the upstream.", |core| {
+            core.backlog.bytes()
+        });
     }
 
     pub(crate) fn policy(&self, bucket: &str) -> &BucketPolicy {

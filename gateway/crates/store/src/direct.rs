@@ -21,55 +21,71 @@ use crate::deadline::Deadline;
 use crate::read::{no_answer, read_error};
 use crate::{Body, BucketPolicy, ReadRequest, Result, Served, StoreError};
 
+/// How often a read starts over because another gateway overwrote the object meanwhile.
+const VERSIONS_TRIED_MAX: u32 = 4;
+
 impl Core {
-    /// Reads an object that is known to be `info`.
+    /// Reads an object that was `info` when it was last seen.
     pub(crate) async fn get_directly(
-        self: &Arc<Self>,
+        &self,
         key: &BlockKey,
         policy: &BucketPolicy,
-        info: Arc<ObjectInfo>,
+        mut info: Arc<ObjectInfo>,
         request: &ReadRequest,
         deadline: Deadline,
     ) -> Result<Served> {
-        match self.get_version(key, policy, info, request, deadline).await {
-            // What was known is out of date: another gateway wrote.
-            Err(StoreError::PreconditionFailed | StoreError::Miss(MissReason::Absent)) => {
-                self.tiers().forget(key);
-                let head = deadline.bound(self.ask_head(key)).await.ok_or(StoreError::Miss(MissReason::Deadline))?;
-                let info = head.map_err(|error| read_error(policy, error.into()))?;
-                self.get_version(key, policy, info, request, deadline).await
+        for _ in 0..VERSIONS_TRIED_MAX {
+            match self.get_version(key, policy, &info, request, deadline).await? {
+                Ok(served) => return Ok(served),
+                Err(newer) => info = newer,
             }
-            result => result,
         }
+        Err(read_error(policy, UpstreamError::Unavailable("the object changes faster than it is read".into()).into()))
     }
 
+    /// Reads one version, or says what is there instead.
     async fn get_version(
         &self,
         key: &BlockKey,
         policy: &BucketPolicy,
-        info: Arc<ObjectInfo>,
+        seen: &Arc<ObjectInfo>,
         request: &ReadRequest,
         deadline: Deadline,
-    ) -> Result<Served> {
-        judge_read(&info, request, self.upstream.now())?;
-        let range = resolve_range(request.range, info.size_bytes)?;
+    ) -> Result<std::result::Result<Served, Arc<ObjectInfo>>> {
+        judge_read(seen, request, self.upstream.now())?;
+        let mut range = resolve_range(request.range, seen.size_bytes)?;
         if range.is_empty() {
-            return Ok(Served { info, tier: Tier::Upstream, range, body: Body::Bytes(Bytes::new()) });
+            let body = Body::Bytes(Bytes::new());
+            return Ok(Ok(Served { info: Arc::clone(seen), tier: Tier::Upstream, range, body }));
         }
-        let whole = range == (0..info.size_bytes);
-        let expected = info.crc64().filter(|_| whole || info.size_bytes <= policy.max_block_bytes);
-        let asked = if whole || expected.is_some() { None } else { Some(range.clone()) };
-        let same = Conditions { if_match: Some(info.upstream_etag.clone()), ..Conditions::default() };
-        let reply = self.open(key, asked, &same, deadline).await?.map_err(|error| read_error(policy, error.into()))?;
-        let begins_at = reply.range.start;
+        let is_block = seen.record.is_some() && seen.size_bytes <= policy.max_block_bytes;
+        let asked = if is_block || range == (0..seen.size_bytes) { None } else { Some(range.clone()) };
+        let reply = match self.open(key, asked.clone(), &Conditions::default(), deadline).await? {
+            Ok(reply) => reply,
+            Err(error) => {
+                // What was known of it is out of date.
+                self.tiers().forget(key);
+                return Err(read_error(policy, error.into()));
+            }
+        };
+        let info = Arc::new(reply.info);
+        if info.upstream_etag != seen.upstream_etag || info.size_bytes != seen.size_bytes {
+            self.tiers().forget(key);
+            if asked.is_some() {
+                return Ok(Err(info));
+            }
+            judge_read(&info, request, self.upstream.now())?;
+            range = resolve_range(request.range, info.size_bytes)?;
+        }
+        let expected = info.crc64().filter(|_| asked.is_none());
         let passing = Passing {
-            at: begins_at,
+            at: reply.range.start,
             ends_at: reply.range.end,
             wanted: range.clone(),
             check: expected.map(|crc64| Check { crc64, hasher: Crc64Hasher::default(), held: None }),
             ..self.passing(key, reply.body, deadline)
         };
-        Ok(Served { info, tier: Tier::Upstream, range, body: Body::Stream(passing.stream()) })
+        Ok(Ok(Served { info, tier: Tier::Upstream, range, body: Body::Stream(passing.stream()) }))
     }
 
     /// Opens an object for reading, within the deadline and the limit on silence.

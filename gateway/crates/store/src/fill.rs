@@ -161,6 +161,8 @@ pub(crate) struct FillTask {
     pub(crate) limits: Arc<Limits>,
     pub(crate) metrics: Metrics,
     pub(crate) max_block_bytes: u64,
+    /// What the object was when it was last seen, if it was.
+    pub(crate) known: Option<Arc<ObjectInfo>>,
     pub(crate) reading: Reading,
     pub(crate) state: watch::Sender<FillState>,
 }
@@ -206,6 +208,14 @@ impl FillTask {
     }
 
     async fn fill(&self, key: &BlockKey) -> Result<Filled, FillError> {
+        // Room first, where its size is known: what finds none is not to be asked for twice.
+        let room = match &self.known {
+            Some(info) => match self.allocate(info.size_bytes) {
+                Some(slot) => Some(slot),
+                None => return Ok(Filled::Unfit(Arc::clone(info))),
+            },
+            None => None,
+        };
         let any = Conditions::default();
         let get = self.upstream.get(key.bucket(), key.key(), None, &any);
         let reply = timeout(self.limits.first_byte, get).await.map_err(|_| silent("answer"))??;
@@ -217,8 +227,8 @@ impl FillTask {
         if info.size_bytes > self.max_block_bytes {
             return Ok(Filled::Unfit(info));
         }
-        let Some(mut slot) = self.reading.tiers().allocate(info.size_bytes) else {
-            self.metrics.limit_hit("memory.capacity");
+        let room = room.filter(|slot| slot.capacity() == info.size_bytes);
+        let Some(mut slot) = room.or_else(|| self.allocate(info.size_bytes)) else {
             return Ok(Filled::Unfit(info));
         };
         let arrival = Arrival { info: Arc::clone(&info), reader: slot.reader() };
@@ -240,6 +250,14 @@ impl FillTask {
             Ok(_) => Err(FillError::Corrupt),
             Err(_) => Err(cut("shorter than announced")),
         }
+    }
+
+    fn allocate(&self, len_bytes: u64) -> Option<BlockWriter> {
+        let slot = self.reading.tiers().allocate(len_bytes);
+        if slot.is_none() {
+            self.metrics.limit_hit("memory.capacity");
+        }
+        slot
     }
 
     /// Appends a body to the slot, up to its end.

@@ -60,10 +60,11 @@ impl Core {
         if let Some(block) = self.held(key, now) {
             return serve_held(block, request, now);
         }
-        if let Some(info) = self.known(key, request, now)?
+        let known = self.known(key, request, now)?;
+        if let Some(info) = &known
             && (info.size_bytes > policy.max_block_bytes || info.size_bytes == 0)
         {
-            return self.get_directly(key, policy, info, request, deadline).await;
+            return self.get_directly(key, policy, Arc::clone(info), request, deadline).await;
         }
         let fill = match self.keys.share_fill(key, now) {
             Shared::There(block) => return serve_held(block, request, now),
@@ -72,19 +73,26 @@ impl Core {
                 fill
             }
             Shared::Begun(fill, state, reading) => {
-                self.begin_fill(policy, state, reading);
+                self.begin_fill(policy, known, state, reading);
                 fill
             }
         };
         self.get_filling(key, policy, fill, request, deadline).await
     }
 
-    fn begin_fill(&self, policy: &BucketPolicy, state: watch::Sender<FillState>, reading: Reading) {
+    fn begin_fill(
+        &self,
+        policy: &BucketPolicy,
+        known: Option<Arc<ObjectInfo>>,
+        state: watch::Sender<FillState>,
+        reading: Reading,
+    ) {
         let task = FillTask {
             upstream: Arc::clone(&self.upstream),
             limits: Arc::clone(&self.limits),
             metrics: self.metrics.clone(),
             max_block_bytes: policy.max_block_bytes,
+            known,
             reading,
             state,
         };
