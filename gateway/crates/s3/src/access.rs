@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use blockgate_auth::{AccessKeys, Permission};
+use http::HeaderMap;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::dto::CopySource;
 use s3s::{S3Result, s3_error};
 
-use crate::context::RequestContext;
+use crate::context::{Document, RequestContext};
+use crate::digest::Digests;
 use crate::guard::operation::{self, BodyKind};
 
 /// Longest key in bytes.
@@ -41,8 +43,29 @@ impl S3Access for Access {
             context.set_operation(label, kind);
         }
         self.check_policy(cx)?;
-        operation::check(cx.s3_op().name(), cx.uri(), cx.headers())
+        operation::check(cx.s3_op().name(), cx.uri(), cx.headers())?;
+        if kind == BodyKind::Document {
+            let digests = promises_of(label, cx.headers())?;
+            if let Some(context) = cx.extensions_mut().get::<RequestContext>() {
+                context.expect_document(Document { operation: label, digests });
+            }
+        }
+        Ok(())
     }
+}
+
+/// What the headers promise of a document.
+fn promises_of(operation: &str, headers: &HeaderMap) -> S3Result<Digests> {
+    let mut digests = match operation {
+        // Its `x-amz-checksum-*` are those of the object that it completes.
+        "CompleteMultipartUpload" => Digests::of_content_md5(headers)?,
+        _ => Digests::of_headers(headers)?,
+    };
+    let hash = headers.get("x-amz-content-sha256").and_then(|value| value.to_str().ok());
+    if let Some(hash) = hash.filter(|hash| hash.len() == 64) {
+        digests.promise_signed_sha256(hash);
+    }
+    Ok(digests)
 }
 
 impl Access {

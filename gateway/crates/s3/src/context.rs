@@ -2,16 +2,29 @@
 
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
+
+use crate::digest::Digests;
 use crate::guard::operation::BodyKind;
 use crate::refusal::Refused;
 
 /// Travels with the request as an extension.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct RequestContext(Arc<Inner>);
 
-#[derive(Debug, Default)]
+/// The document that an operation will read, and what was promised of it.
+#[derive(Default)]
+pub(crate) struct Document {
+    /// The operation's name.
+    pub(crate) operation: &'static str,
+    /// What must prove true of its bytes.
+    pub(crate) digests: Digests,
+}
+
+#[derive(Default)]
 struct Inner {
     operation: OnceLock<(&'static str, BodyKind)>,
+    document: Mutex<Option<Document>>,
     refused: OnceLock<Refused>,
 }
 
@@ -23,6 +36,15 @@ impl RequestContext {
 
     pub(crate) fn set_operation(&self, label: &'static str, body: BodyKind) {
         let _ = self.0.operation.set((label, body));
+    }
+
+    /// The body will be a document.
+    pub(crate) fn expect_document(&self, document: Document) {
+        *self.0.document.lock() = Some(document);
+    }
+
+    pub(crate) fn take_document(&self) -> Option<Document> {
+        self.0.document.lock().take()
     }
 
     /// What was found wrong while the body was read. s3s makes an internal error of whatever a body yields, so the true

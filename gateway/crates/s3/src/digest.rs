@@ -72,14 +72,20 @@ struct Promise {
 }
 
 impl Digests {
-    /// The promises of `Content-MD5`, `x-amz-checksum-*` and `x-amz-trailer`.
-    pub(crate) fn of_headers(headers: &HeaderMap) -> S3Result<Self> {
+    /// The promise of `Content-MD5`.
+    pub(crate) fn of_content_md5(headers: &HeaderMap) -> S3Result<Self> {
         let mut digests = Self::default();
-        if let Some(md5) = headers.get(http::header::HeaderName::from_static("content-md5")) {
+        if let Some(md5) = headers.get("content-md5") {
             let md5 = md5.to_str().ok().filter(|md5| is_digest(md5, MD5.len_bytes));
             let md5 = md5.ok_or_else(|| s3_error!(InvalidDigest, "The Content-MD5 you specified is not valid."))?;
             digests.promise(&MD5, md5, "BadDigest");
         }
+        Ok(digests)
+    }
+
+    /// The promises of `Content-MD5`, `x-amz-checksum-*` and `x-amz-trailer`.
+    pub(crate) fn of_headers(headers: &HeaderMap) -> S3Result<Self> {
+        let mut digests = Self::of_content_md5(headers)?;
         let trailer = headers.get("x-amz-trailer").and_then(|name| name.to_str().ok());
         digests.trailer = trailer.and_then(|name| KINDS.iter().find(|k| k.header.eq_ignore_ascii_case(name.trim())));
         let mut checksums = usize::from(digests.trailer.is_some());

@@ -34,7 +34,8 @@ impl Hosts {
         }
     }
 
-    fn bucket_of(&self, host: &str) -> Option<String> {
+    /// The bucket that `host` stands for.
+    pub(crate) fn bucket_of(&self, host: &str) -> Option<String> {
         if self.default_bucket.is_some() {
             return self.default_bucket.clone();
         }

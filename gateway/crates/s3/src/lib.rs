@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod access;
+#[cfg(test)]
+mod attacks;
 mod body;
 mod context;
 mod convert;
@@ -12,25 +14,28 @@ mod host;
 mod ops;
 mod refusal;
 mod respond;
+mod xml;
 
 use std::error::Error;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use blockgate_auth::AccessKeys;
 use blockgate_store::Store;
 use blockgate_telemetry::Metrics;
 use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HOST};
 use http::request::Parts;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::region::Region;
 use s3s::service::{S3Service, S3ServiceBuilder};
-use s3s::{Body, S3Error, S3Result, s3_error};
+use s3s::{Body, S3, S3Error, S3Result, s3_error};
 use tokio::time::Instant;
 
 use access::{Access, Secrets};
 use context::RequestContext;
+use guard::{Credentials, FormReader, WatchedBody};
 use host::Hosts;
 use ops::Ops;
 use respond::Asked;
@@ -43,6 +48,10 @@ const SIGNED_CHUNK_BYTES_MAX: usize = 16 << 20;
 const FORM_FIELDS_BYTES_MAX: usize = 128 << 10;
 /// Most fields of a form.
 const FORM_FIELDS_MAX: usize = 100;
+/// How far a request's clock may be off.
+const CLOCK_SKEW_MAX: Duration = Duration::from_secs(15 * 60);
+/// How old a form may be whose policy has not expired.
+const FORM_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Settings of the face.
 #[derive(Clone, Debug)]
@@ -61,14 +70,14 @@ pub struct FaceSettings {
 
 /// The S3 face of one listener. Cheap to clone.
 #[derive(Clone)]
-pub struct Face {
-    service: S3Service,
-    inner: Arc<Inner>,
-}
+pub struct Face(Arc<Inner>);
 
 struct Inner {
+    service: S3Service,
+    /// The same for forms: s3s judges a form's age by the same setting as a request's clock.
+    forms: S3Service,
     hosts: Hosts,
-    anonymous_read: bool,
+    settings: FaceSettings,
     metrics: Metrics,
 }
 
@@ -87,46 +96,78 @@ impl Face {
         metrics: Metrics,
         passthrough: Option<aws_sdk_s3::Client>,
     ) -> Self {
+        let (ops_keys, region) = (Arc::clone(&keys), settings.region.clone());
+        let operations = || Ops::new(Arc::clone(&store), Arc::clone(&ops_keys), region.clone(), passthrough.clone());
+        Self::over(operations, keys, settings, metrics)
+    }
+
+    /// The face over any operations.
+    fn over<T: S3>(
+        operations: impl Fn() -> T,
+        keys: Arc<AccessKeys>,
+        settings: FaceSettings,
+        metrics: Metrics,
+    ) -> Self {
         let hosts = Hosts::new(&settings.domains, settings.default_bucket.clone());
-        let mut builder =
-            S3ServiceBuilder::new(Ops::new(store, Arc::clone(&keys), settings.region.clone(), passthrough));
-        builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config(&settings)))));
-        builder.set_host(hosts.clone());
-        builder.set_auth(Secrets(Arc::clone(&keys)));
-        builder.set_access(Access { keys, anonymous_read: settings.anonymous_read });
-        let inner = Inner { hosts, anonymous_read: settings.anonymous_read, metrics };
-        Self { service: builder.build(), inner: Arc::new(inner) }
+        let service = |skew: Duration| {
+            let mut builder = S3ServiceBuilder::new(operations());
+            builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config(&settings, skew)))));
+            builder.set_host(hosts.clone());
+            builder.set_auth(Secrets(Arc::clone(&keys)));
+            builder.set_access(Access { keys: Arc::clone(&keys), anonymous_read: settings.anonymous_read });
+            builder.build()
+        };
+        let (service, forms) = (service(CLOCK_SKEW_MAX), service(FORM_AGE_MAX));
+        Self(Arc::new(Inner { service, forms, hosts, settings, metrics }))
     }
 
     /// Answers one request; never fails: what goes wrong is an S3 error response.
     pub async fn call<B>(&self, request: Request<B>) -> Response<ResponseBody>
     where
-        B: http_body::Body<Data = Bytes> + Send + Sync + 'static,
+        B: http_body::Body<Data = Bytes> + Send + Sync + Unpin + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
         let context = RequestContext::default();
         let asked = Asked { method: parts.method.clone(), uri: parts.uri.clone(), context };
-        let answer = self.answer(parts, body, &asked.context).await;
+        let answer = self.0.answer(parts, body, &asked.context).await;
         let response = respond::finish(&asked, answer);
         let operation = asked.context.operation().map_or("unknown", |(label, _)| label);
-        self.inner.metrics.request(operation, response.status().as_u16(), started.elapsed());
+        self.0.metrics.request(operation, response.status().as_u16(), started.elapsed());
         response
     }
+}
 
+impl Inner {
     async fn answer<B>(&self, mut parts: Parts, body: B, context: &RequestContext) -> S3Result<Response<Body>>
     where
-        B: http_body::Body<Data = Bytes> + Send + Sync + 'static,
+        B: http_body::Body<Data = Bytes> + Send + Sync + Unpin + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let _admission = guard::check(&mut parts, body.is_end_stream(), self.inner.anonymous_read)?;
-        self.inner.hosts.prepare(&mut parts.headers);
+        let admission = guard::check(&mut parts, body.is_end_stream(), self.settings.anonymous_read)?;
+        let is_form = admission.credentials == Credentials::Form;
+        let form = is_form.then(|| self.form_reader(&parts)).transpose()?;
+        let bodyless = matches!(parts.method, Method::GET | Method::HEAD | Method::DELETE);
+        let body = if bodyless {
+            Body::empty()
+        } else {
+            let stall = self.settings.body_stall;
+            Body::http_body(WatchedBody::new(body, context.clone(), stall, admission.payload, form))
+        };
+        self.hosts.prepare(&mut parts.headers);
         parts.extensions.insert(context.clone());
-        let body = Body::http_body(http_body_util::BodyExt::map_err(body, Into::into));
-        let request = Request::from_parts(parts, body);
+        let service = if is_form { &self.forms } else { &self.service };
         // s3s fails only where it can't write an error as XML: the text of that error is what it couldn't write.
-        Box::pin(self.service.call(request)).await.map_err(|_| unwritable())
+        Box::pin(service.call(Request::from_parts(parts, body))).await.map_err(|_| unwritable())
+    }
+
+    fn form_reader(&self, parts: &Parts) -> S3Result<FormReader> {
+        let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let host = parts.headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let path = parts.uri.path();
+        let bucket = self.hosts.bucket_of(host).unwrap_or_else(|| path.trim_matches('/').to_owned());
+        FormReader::new(content_type, bucket, SystemTime::now()).map_err(S3Error::from)
     }
 }
 
@@ -134,8 +175,9 @@ fn unwritable() -> S3Error {
     s3_error!(InvalidRequest, "The request holds characters that no answer can quote.")
 }
 
-fn config(settings: &FaceSettings) -> S3Config {
+fn config(settings: &FaceSettings, skew: Duration) -> S3Config {
     let mut config = S3Config::default();
+    config.presigned_url_max_skew_time_secs = u32::try_from(skew.as_secs()).unwrap_or(u32::MAX);
     config.xml_max_body_size = DOCUMENT_BYTES_MAX;
     config.post_object_max_file_size = guard::OBJECT_BYTES_MAX;
     config.put_object_max_size = Some(guard::OBJECT_BYTES_MAX);

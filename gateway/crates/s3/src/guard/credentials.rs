@@ -141,7 +141,7 @@ fn check_anonymous(parts: &Parts, query: &Query<'_>, anonymous_read: bool) -> S3
 }
 
 /// `<access key>/<date>/<region>/s3/aws4_request`. Date and region are compared by s3s.
-fn check_scope(credential: &str) -> Result<(), &'static str> {
+pub(super) fn check_scope(credential: &str) -> Result<(), &'static str> {
     let mut fields = credential.split('/');
     let [Some(key), Some(date), Some(region), Some(service), Some(end), None] = [(); 6].map(|()| fields.next()) else {
         return Err("the credential must have five fields");

@@ -3,11 +3,15 @@
 //! `docs/adr/0003-strictness-around-s3s.md` says what each is for.
 
 mod authority;
+mod body;
+mod chunks;
 mod credentials;
 mod escape;
+mod form;
 mod framing;
 mod headers;
 pub(crate) mod operation;
+mod pace;
 mod path;
 mod payload;
 mod query;
@@ -16,8 +20,11 @@ use http::Method;
 use http::request::Parts;
 use s3s::{S3Result, s3_error};
 
+pub(crate) use body::WatchedBody;
 pub(crate) use credentials::Credentials;
-pub(crate) use payload::{Chunked, OBJECT_BYTES_MAX, Payload};
+pub(crate) use form::FormReader;
+use framing::Framing;
+pub(crate) use payload::{OBJECT_BYTES_MAX, Payload};
 use query::Query;
 
 /// Methods that S3 has operations for.
@@ -47,5 +54,14 @@ pub(crate) fn check(parts: &mut Parts, body_is_empty: bool, anonymous_read: bool
     let query = Query::parse(parts.uri.query())?;
     let credentials = credentials::check(parts, &query, anonymous_read)?;
     let payload = payload::check(&parts.method, &parts.headers, credentials, framing, body_is_empty)?;
+    if credentials == Credentials::Form && !matches!(framing, Framing::Length(_)) {
+        return Err(s3_error!(MissingContentLength, "You must provide the Content-Length HTTP header."));
+    }
     Ok(Admission { credentials, payload })
+}
+
+/// The path that a raw one stands for, itself where it stands for none.
+#[cfg(test)]
+pub(crate) fn unescape_path(path: &str) -> String {
+    escape::unescape(path, false).map_or_else(|_| path.to_owned(), std::borrow::Cow::into_owned)
 }
