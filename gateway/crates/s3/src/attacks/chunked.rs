@@ -26,7 +26,7 @@ impl Mode {
     }
 
     fn draft(self, decoded_len: &str) -> Draft {
-        let draft = Draft::new("PUT", "/kv/k").with(|draft| draft.hash = self.hash().to_owned());
+        let draft = Draft::new("PUT", "/kvs/k").with(|draft| draft.hash = self.hash().to_owned());
         let draft = draft.header("x-amz-decoded-content-length", decoded_len).header("content-encoding", "aws-chunked");
         if self == Self::Signed { draft } else { draft.header("x-amz-trailer", "x-amz-checksum-crc32") }
     }
@@ -81,7 +81,7 @@ async fn whole_bodies_of_every_mode_are_stored() {
         let draft = mode.draft("11");
         for http_chunks in [false, true] {
             let reply = send(&server, &draft, |seed| mode.body(&draft, seed, CRC), http_chunks).await;
-            assert_done(&server, &reply, "put kv/k = hello world");
+            assert_done(&server, &reply, "put kvs/k = hello world");
         }
     }
 }
@@ -172,7 +172,7 @@ async fn headers_that_do_not_fit_the_mode_are_refused() {
     let body = |seed: &str| mode.body(&huge, seed, CRC);
     assert_refused(&server, &send(&server, &huge, body, false).await, 400, "EntityTooLarge");
     // A mode that is not signed for.
-    let plain = Draft::new("PUT", "/kv/k").header("content-encoding", "aws-chunked").body(b"0\r\n\r\n");
+    let plain = Draft::new("PUT", "/kvs/k").header("content-encoding", "aws-chunked").body(b"0\r\n\r\n");
     assert_refused(&server, &plain.send(&server).await, 400, "InvalidRequest");
     let elliptic = mode.draft("11").with(|draft| draft.hash = "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD".to_owned());
     let body = |seed: &str| mode.body(&elliptic, seed, CRC);

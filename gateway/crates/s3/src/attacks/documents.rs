@@ -12,24 +12,24 @@ const TAGGING: &str = "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag><
 const BUCKET: &str = "<CreateBucketConfiguration></CreateBucketConfiguration>";
 
 fn delete() -> Draft {
-    Draft::new("POST", "/kv").query("delete", "")
+    Draft::new("POST", "/kvs").query("delete", "")
 }
 
 fn complete() -> Draft {
-    Draft::new("POST", "/kv/k").query("uploadId", "u")
+    Draft::new("POST", "/kvs/k").query("uploadId", "u")
 }
 
 fn tagging() -> Draft {
-    Draft::new("PUT", "/kv/k").query("tagging", "")
+    Draft::new("PUT", "/kvs/k").query("tagging", "")
 }
 
 /// Every operation that reads XML, with a document that it takes.
 fn operations() -> [(Draft, &'static str, &'static str); 4] {
     [
-        (delete(), DELETE, "delete kv/a"),
-        (complete(), COMPLETE, "complete kv/k of 1"),
-        (tagging(), TAGGING, "tag kv/k 1"),
-        (Draft::new("PUT", "/kv"), BUCKET, "create kv"),
+        (delete(), DELETE, "delete kvs/a"),
+        (complete(), COMPLETE, "complete kvs/k of 1"),
+        (tagging(), TAGGING, "tag kvs/k 1"),
+        (Draft::new("PUT", "/kvs"), BUCKET, "create kvs"),
     ]
 }
 
@@ -41,8 +41,8 @@ async fn right_documents_work() {
         let declared = format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{document}\n");
         assert_done(&server, &draft.hashed_body(declared.as_bytes()).send(&server).await, done);
     }
-    let policy = Draft::new("PUT", "/kv").query("policy", "").hashed_body(b"{\"Statement\":[]}");
-    assert_done(&server, &policy.send(&server).await, "policy kv");
+    let policy = Draft::new("PUT", "/kvs").query("policy", "").hashed_body(b"{\"Statement\":[]}");
+    assert_done(&server, &policy.send(&server).await, "policy kvs");
 }
 
 #[tokio::test]
@@ -63,10 +63,10 @@ async fn a_signature_does_not_serve_for_another_body() {
     assert_refused(&server, &late.send(&server).await, 403, "AccessDenied");
     let hash = hex::encode(Sha256::digest(DELETE.as_bytes()));
     let presigned = unsigned.clone().header("x-amz-content-sha256", &hash).send_presigned(&server, "60").await;
-    assert_done(&server, &presigned, "delete kv/a");
+    assert_done(&server, &presigned, "delete kvs/a");
     let wrong = unsigned.header("x-amz-checksum-crc32", "AAAAAA==");
     assert_refused(&server, &wrong.send(&server).await, 400, "BadDigest");
-    assert_done(&server, &complete().body(COMPLETE.as_bytes()).send(&server).await, "complete kv/k of 1");
+    assert_done(&server, &complete().body(COMPLETE.as_bytes()).send(&server).await, "complete kvs/k of 1");
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn hostile_documents_are_refused_by_every_operation() {
         assert_refused(&server, &reply, 400, "MalformedXML");
     }
     let deep = "[".repeat(100_000);
-    let policy = Draft::new("PUT", "/kv").query("policy", "").hashed_body(deep.as_bytes());
+    let policy = Draft::new("PUT", "/kvs").query("policy", "").hashed_body(deep.as_bytes());
     assert_refused(&server, &policy.send(&server).await, 400, "MalformedPolicy");
 }
 

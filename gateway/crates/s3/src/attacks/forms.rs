@@ -25,12 +25,12 @@ impl Form {
     fn new() -> Self {
         let condition = |text: &str| text.to_owned();
         Self {
-            bucket: "kv",
+            bucket: "kvs",
             access_key: OWNER,
             at: SystemTime::now(),
             expires_in: Duration::from_secs(3600),
             conditions: vec![
-                condition(r#"{"bucket":"kv"}"#),
+                condition(r#"{"bucket":"kvs"}"#),
                 condition(r#"["starts-with","$key","up/"]"#),
                 condition(r#"["content-length-range",0,10]"#),
             ],
@@ -95,16 +95,16 @@ async fn post(server: &Server, bucket: &str, form: &str, headers: &str) -> Reply
 #[tokio::test]
 async fn a_form_works_as_long_as_its_policy() {
     let server = Server::start().await;
-    assert_done(&server, &Form::new().send(&server).await, "post kv/up/f = bytes");
+    assert_done(&server, &Form::new().send(&server).await, "post kvs/up/f = bytes");
     let hour = Duration::from_secs(3600);
     let old = Form::new().with(|form| (form.at, form.expires_in) = (SystemTime::now() - hour, hour * 2));
-    assert_done(&server, &old.send(&server).await, "post kv/up/f = bytes");
+    assert_done(&server, &old.send(&server).await, "post kvs/up/f = bytes");
     let expired = Form::new().with(|form| (form.at, form.expires_in) = (SystemTime::now() - hour, hour / 2));
     assert_refused(&server, &expired.send(&server).await, 403, "AccessDenied");
     let ahead = Form::new().with(|form| form.at = SystemTime::now() + hour);
     assert_refused(&server, &ahead.send(&server).await, 403, "RequestTimeTooSkewed");
     let empty = Form::new().with(|form| form.file = "");
-    assert_done(&server, &empty.send(&server).await, "post kv/up/f = ");
+    assert_done(&server, &empty.send(&server).await, "post kvs/up/f = ");
 }
 
 #[tokio::test]
@@ -139,16 +139,16 @@ async fn unsigned_and_forged_forms_are_refused() {
     let server = Server::start_with(|settings| settings.anonymous_read = true).await;
     let unsigned = "--B\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nup/k\r\n\
                     --B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\nbytes\r\n--B--\r\n";
-    assert_refused(&server, &post(&server, "kv", unsigned, "").await, 403, "AccessDenied");
+    assert_refused(&server, &post(&server, "kvs", unsigned, "").await, 403, "AccessDenied");
     let form = Form::new().text();
     let (head, rest) = form.split_once("name=\"x-amz-signature\"\r\n\r\n").unwrap();
     let forged = format!("{head}name=\"x-amz-signature\"\r\n\r\n{}{}", "0".repeat(64), &rest[64..]);
-    assert_refused(&server, &post(&server, "kv", &forged, "").await, 403, "SignatureDoesNotMatch");
+    assert_refused(&server, &post(&server, "kvs", &forged, "").await, 403, "SignatureDoesNotMatch");
     let both = "authorization: AWS4-HMAC-SHA256 Credential=x\r\n";
-    assert_refused(&server, &post(&server, "kv", &form, both).await, 400, "InvalidArgument");
-    assert_refused(&server, &post(&server, "kv?delete", &form, "").await, 400, "InvalidArgument");
-    assert_refused(&server, &post(&server, "kv", &form[..form.len() - 20], "").await, 400, "IncompleteBody");
+    assert_refused(&server, &post(&server, "kvs", &form, both).await, 400, "InvalidArgument");
+    assert_refused(&server, &post(&server, "kvs?delete", &form, "").await, 400, "InvalidArgument");
+    assert_refused(&server, &post(&server, "kvs", &form[..form.len() - 3], "").await, 400, "IncompleteBody");
     let epilogue = format!("{form}more");
-    let reply = post(&server, "kv", &epilogue, "").await;
+    let reply = post(&server, "kvs", &epilogue, "").await;
     assert!(reply.status == 400 && server.done().is_empty(), "{reply:?}");
 }

@@ -9,14 +9,14 @@ use super::client::{exchange, read_reply};
 use super::{Draft, Server, assert_done, assert_refused};
 
 fn put() -> Draft {
-    Draft::new("PUT", "/kv/k")
+    Draft::new("PUT", "/kvs/k")
 }
 
 #[tokio::test]
 async fn a_put_says_its_length_once() {
     let server = Server::start().await;
-    assert_done(&server, &put().body(b"bytes").send(&server).await, "put kv/k = bytes");
-    assert_done(&server, &put().body(b"").send(&server).await, "put kv/k = ");
+    assert_done(&server, &put().body(b"bytes").send(&server).await, "put kvs/k = bytes");
+    assert_done(&server, &put().body(b"").send(&server).await, "put kvs/k = ");
     assert_refused(&server, &put().send(&server).await, 411, "MissingContentLength");
     assert_refused(&server, &put().send_presigned(&server, "60").await, 411, "MissingContentLength");
     let chunked =
@@ -41,7 +41,7 @@ async fn too_long_is_refused_before_a_byte_is_read() {
         let reply = put().header("content-length", length).send(&server).await;
         assert_refused(&server, &reply, 400, "EntityTooLarge");
     }
-    let document = Draft::new("POST", "/kv").query("delete", "").header("content-length", "8388609");
+    let document = Draft::new("POST", "/kvs").query("delete", "").header("content-length", "8388609");
     let document = document.header("content-md5", "AAAAAAAAAAAAAAAAAAAAAA==");
     assert_refused(&server, &document.send(&server).await, 400, "MaxMessageLengthExceeded");
 }
@@ -50,11 +50,11 @@ async fn too_long_is_refused_before_a_byte_is_read() {
 async fn reads_have_no_body() {
     let server = Server::start().await;
     for method in ["GET", "DELETE"] {
-        let reply = Draft::new(method, "/kv/k").body(b"x").send(&server).await;
+        let reply = Draft::new(method, "/kvs/k").body(b"x").send(&server).await;
         assert_refused(&server, &reply, 400, "InvalidRequest");
     }
-    let reply = Draft::new("GET", "/kv/k").header("content-length", "0").send(&server).await;
-    assert_done(&server, &reply, "get kv/k");
+    let reply = Draft::new("GET", "/kvs/k").header("content-length", "0").send(&server).await;
+    assert_done(&server, &reply, "get kvs/k");
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn continue_is_said_only_to_who_may_go_on() {
     socket.read_exact(&mut buffer).await.unwrap();
     assert_eq!(&buffer, b"HTTP/1.1 100 Continue\r\n\r\n");
     socket.write_all(b"bytes").await.unwrap();
-    assert_done(&server, &read_reply(&mut socket).await, "put kv/k = bytes");
+    assert_done(&server, &read_reply(&mut socket).await, "put kvs/k = bytes");
 
     let forged = head.replace(&signature, &"0".repeat(64));
     assert_refused(&server, &exchange(&server, forged.as_bytes()).await, 403, "SignatureDoesNotMatch");
@@ -122,5 +122,5 @@ async fn promised_checksums_are_kept() {
         use md5::Digest as _;
         base64::prelude::BASE64_STANDARD.encode(md5::Md5::digest(b"bytes"))
     };
-    assert_done(&server, &put("content-md5", &md5).send(&server).await, "put kv/k = bytes");
+    assert_done(&server, &put("content-md5", &md5).send(&server).await, "put kvs/k = bytes");
 }

@@ -21,7 +21,7 @@ pub(super) const REGION: &str = "us-east-1";
 pub(super) const OWNER: &str = "BGOWNER";
 /// May read and write `kv*`.
 pub(super) const TEAM: &str = "BGTEAM";
-/// May read `kv`.
+/// May read `kvs`.
 pub(super) const READER: &str = "BGREADER";
 
 /// The secret of an access key of these tests.
@@ -78,7 +78,7 @@ fn keys() -> Arc<AccessKeys> {
         buckets: buckets.iter().map(|&bucket| bucket.to_owned()).collect(),
         permissions: permissions.to_vec(),
     };
-    let keys = vec![key(OWNER, &[], &[]), key(TEAM, &["kv*"], &[]), key(READER, &["kv"], &[Permission::Read])];
+    let keys = vec![key(OWNER, &[], &[]), key(TEAM, &["kv*"], &[]), key(READER, &["kvs"], &[Permission::Read])];
     Arc::new(AccessKeys::new(keys).unwrap())
 }
 

@@ -7,14 +7,14 @@ use super::server::{READER, TEAM};
 use super::{Draft, Server, assert_done, assert_refused};
 
 fn get() -> Draft {
-    Draft::new("GET", "/kv/k")
+    Draft::new("GET", "/kvs/k")
 }
 
 #[tokio::test]
 async fn a_right_signature_works_in_the_header_and_in_the_query() {
     let server = Server::start().await;
-    assert_done(&server, &get().send(&server).await, "get kv/k");
-    assert_done(&server, &get().send_presigned(&server, "604800").await, "get kv/k");
+    assert_done(&server, &get().send(&server).await, "get kvs/k");
+    assert_done(&server, &get().send_presigned(&server, "604800").await, "get kvs/k");
     let reply = get().send(&server).await;
     assert!(reply.head.contains("x-amz-request-id: ") && reply.head.contains("x-amz-id-2: "), "{reply:?}");
 }
@@ -25,7 +25,7 @@ async fn a_wrong_or_unknown_key_is_refused() {
     let (head, signature) = get().signed(&server);
     let forged = head.replace(&signature, &"0".repeat(64));
     assert_refused(&server, &exchange(&server, forged.as_bytes()).await, 403, "SignatureDoesNotMatch");
-    let other_path = head.replacen("/kv/k ", "/kv/other ", 1);
+    let other_path = head.replacen("/kvs/k ", "/kvs/other ", 1);
     assert_refused(&server, &exchange(&server, other_path.as_bytes()).await, 403, "SignatureDoesNotMatch");
     let unknown = get().with(|draft| draft.access_key = "BGNOBODY");
     assert_refused(&server, &unknown.send(&server).await, 403, "InvalidAccessKeyId");
@@ -35,8 +35,8 @@ async fn a_wrong_or_unknown_key_is_refused() {
 #[tokio::test]
 async fn an_unsigned_amz_header_beside_a_right_signature_is_refused() {
     let server = Server::start().await;
-    let put = || Draft::new("PUT", "/kv/k").body(b"x");
-    assert_done(&server, &put().header("x-amz-meta-a", "1").send(&server).await, "put kv/k = x");
+    let put = || Draft::new("PUT", "/kvs/k").body(b"x");
+    assert_done(&server, &put().header("x-amz-meta-a", "1").send(&server).await, "put kvs/k = x");
     for (name, value) in
         [("x-amz-copy-source", "/secret/k"), ("x-amz-meta-a", "1"), ("x-amz-tagging", "a=b"), ("x-amz-acl", "private")]
     {
@@ -75,7 +75,7 @@ async fn the_scope_is_this_service_this_region_and_this_day() {
     }
     let anywhere = Server::start_with(|settings| settings.region = None).await;
     let elsewhere = get().with(|draft| draft.region = "eu-west-1");
-    assert_done(&anywhere, &elsewhere.send(&anywhere).await, "get kv/k");
+    assert_done(&anywhere, &elsewhere.send(&anywhere).await, "get kvs/k");
 }
 
 #[tokio::test]
@@ -84,12 +84,12 @@ async fn clocks_may_be_off_by_a_quarter_of_an_hour() {
     let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
     let at = |at: SystemTime| get().with(|draft| draft.at = at);
     let now = SystemTime::now();
-    assert_done(&server, &at(now - minutes(14)).send(&server).await, "get kv/k");
-    assert_done(&server, &at(now + minutes(14)).send(&server).await, "get kv/k");
+    assert_done(&server, &at(now - minutes(14)).send(&server).await, "get kvs/k");
+    assert_done(&server, &at(now + minutes(14)).send(&server).await, "get kvs/k");
     for wrong in [now - minutes(16), now + minutes(16)] {
         assert_refused(&server, &at(wrong).send(&server).await, 403, "RequestTimeTooSkewed");
     }
-    assert_done(&server, &at(now - minutes(60)).send_presigned(&server, "3700").await, "get kv/k");
+    assert_done(&server, &at(now - minutes(60)).send_presigned(&server, "3700").await, "get kvs/k");
     assert_refused(&server, &at(now - minutes(60)).send_presigned(&server, "3500").await, 403, "AccessDenied");
     let ahead = at(now + minutes(16)).send_presigned(&server, "3600").await;
     assert_refused(&server, &ahead, 403, "RequestTimeTooSkewed");
@@ -104,16 +104,16 @@ async fn one_signature_of_one_kind() {
     let server = Server::start().await;
     let query: String = get().presigned(&server, "60").split(' ').nth(1).unwrap().to_owned();
     let (signed, _) = get().signed(&server);
-    let both = signed.replacen("/kv/k", &query, 1);
+    let both = signed.replacen("/kvs/k", &query, 1);
     assert_refused(&server, &exchange(&server, both.as_bytes()).await, 400, "InvalidArgument");
     let authorization = signed.lines().find(|line| line.starts_with("authorization")).unwrap();
     let twice = signed.replacen(authorization, &format!("{authorization}\r\n{authorization}"), 1);
     assert_refused(&server, &exchange(&server, twice.as_bytes()).await, 400, "InvalidRequest");
     let host = server.address;
     for old in [
-        format!("GET /kv/k HTTP/1.1\r\nhost: {host}\r\nauthorization: AWS BGOWNER:c2ln\r\n\r\n"),
-        format!("GET /kv/k?AWSAccessKeyId=BGOWNER&Expires=9999999999&Signature=c2ln HTTP/1.1\r\nhost: {host}\r\n\r\n"),
-        format!("GET /kv/k HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer x\r\n\r\n"),
+        format!("GET /kvs/k HTTP/1.1\r\nhost: {host}\r\nauthorization: AWS BGOWNER:c2ln\r\n\r\n"),
+        format!("GET /kvs/k?AWSAccessKeyId=BGOWNER&Expires=9999999999&Signature=c2ln HTTP/1.1\r\nhost: {host}\r\n\r\n"),
+        format!("GET /kvs/k HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer x\r\n\r\n"),
     ] {
         assert_refused(&server, &exchange(&server, old.as_bytes()).await, 400, "InvalidRequest");
     }
@@ -138,8 +138,8 @@ async fn a_payload_hash_is_there_and_is_one() {
     assert_refused(&server, &with_hash("").send(&server).await, 400, "InvalidRequest");
     assert_refused(&server, &with_hash("nonsense").send(&server).await, 400, "InvalidArgument");
     assert_refused(&server, &with_hash(&"0".repeat(64)).send(&server).await, 400, "XAmzContentSHA256Mismatch");
-    let put = Draft::new("PUT", "/kv/k").hashed_body(b"true bytes");
-    assert_done(&server, &put.send(&server).await, "put kv/k = true bytes");
+    let put = Draft::new("PUT", "/kvs/k").hashed_body(b"true bytes");
+    assert_done(&server, &put.send(&server).await, "put kvs/k = true bytes");
     let other = put.with(|draft| draft.body = b"other byte".to_vec());
     assert_refused(&server, &other.send(&server).await, 400, "XAmzContentSHA256Mismatch");
 }
@@ -148,9 +148,9 @@ async fn a_payload_hash_is_there_and_is_one() {
 async fn keys_may_only_what_they_are_given() {
     let server = Server::start().await;
     let by = |draft: Draft, access_key: &'static str| draft.with(|draft| draft.access_key = access_key);
-    let put = Draft::new("PUT", "/kv/k").body(b"x");
-    assert_done(&server, &by(put.clone(), TEAM).send(&server).await, "put kv/k = x");
-    assert_done(&server, &by(get(), READER).send(&server).await, "get kv/k");
+    let put = Draft::new("PUT", "/kvs/k").body(b"x");
+    assert_done(&server, &by(put.clone(), TEAM).send(&server).await, "put kvs/k = x");
+    assert_done(&server, &by(get(), READER).send(&server).await, "get kvs/k");
     assert_refused(&server, &by(put, READER).send(&server).await, 403, "AccessDenied");
     let elsewhere = by(Draft::new("GET", "/secret/k"), TEAM);
     assert_refused(&server, &elsewhere.send(&server).await, 403, "AccessDenied");
