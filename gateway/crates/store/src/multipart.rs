@@ -22,7 +22,7 @@ impl Core {
             requested_ttl(&request.attributes, &request.tags)?;
         }
         let WriteRequest { attributes, tags, .. } = request;
-        let create = MultipartRequest { attributes: attributes.clone(), tags: tags.clone() };
+        let create = MultipartRequest { attributes: attributes.clone(), tags: tags.clone(), part_md5: !policy.is_kv() };
         let upload_id = self.upstream.create_multipart(key.bucket(), key.key(), create).await?;
         if policy.is_kv() {
             self.uploads.begin(&upload_id, Begun { attributes, tags });

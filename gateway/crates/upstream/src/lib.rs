@@ -3,7 +3,10 @@
 //! An upstream keeps objects under the exact keys it is given, with the attributes it is given. It knows nothing of
 //! tiers, of TTLs or of checksums beyond carrying the metadata that describes them.
 
+pub mod conformance;
 mod error;
+mod fault;
+mod fs;
 mod mapped;
 mod s3;
 mod types;
@@ -15,6 +18,8 @@ use async_trait::async_trait;
 use blockgate_block::{Attributes, BlockRecord, ObjectInfo};
 
 pub use error::{Result, UpstreamError};
+pub use fault::{Fault, FaultUpstream, Op};
+pub use fs::FsUpstream;
 pub use mapped::{Mapped, stored_name};
 pub use s3::{S3Settings, S3Upstream};
 pub use types::{

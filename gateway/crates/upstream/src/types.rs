@@ -254,6 +254,9 @@ pub struct MultipartRequest {
     pub attributes: Attributes,
     /// Tags of the object to be.
     pub tags: Vec<(String, String)>,
+    /// Whether ETags of parts must be MD5s, as clients of a passthrough bucket expect. Stores of real S3 have no choice; `fs`
+    /// otherwise names parts by checksum and length, which is 20 times cheaper.
+    pub part_md5: bool,
 }
 
 /// A part of an existing object becomes a part of an upload.
