@@ -1,1 +1,55 @@
-fn main() {}
+//! Measures blockgate against baselines that do nothing but move bytes, each pair in one run on one machine.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod child;
+mod client;
+mod hyper_server;
+mod objects;
+mod raw_server;
+mod sign;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Baselines and benchmarks for blockgate.
+#[derive(Debug, Parser)]
+#[command(name = "loadtest", version, about, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// A bare hyper server: answers GET and HEAD from memory, keeps the frames of PUTs.
+    ServeHyper(hyper_server::Options),
+    /// A server on plain sockets: preformatted responses by writev, a thread for each connection.
+    ServeRaw(raw_server::Options),
+    /// Runs the comparisons and prints a table.
+    Bench(Box<bench::Options>),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::ServeHyper(options) => on_runtime(hyper_server::serve(options)),
+        Command::ServeRaw(options) => raw_server::serve(&options),
+        Command::Bench(options) => on_runtime(bench::bench(*options)),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("loadtest: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// How everything here fails: with a message.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+fn on_runtime(task: impl Future<Output = Result<()>>) -> Result<()> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(task)
+}
