@@ -149,17 +149,24 @@ class Signer:
     def policy(
         self, conditions: list[Any] | None, expires: timedelta = timedelta(minutes=5), raw: str | None = None
     ) -> Pairs:
-        """The fields of a POST form that carry a policy and its signature. `raw` is the policy's JSON, as it is."""
+        """The fields of a POST form that carry a policy and its signature.
+
+        The policy covers the signature's own fields too. `raw` is the policy's JSON as it is, but for `"SIGNATURE"`, which stands
+        for conditions on those fields.
+        """
         until = (datetime.now(UTC) + expires).strftime("%Y-%m-%dT%H:%M:%S.000Z")
-        text = raw if raw is not None else json.dumps({"expiration": until, "conditions": conditions})
-        encoded = base64.b64encode(text.encode()).decode()
-        return [
+        fields = [
             ("x-amz-algorithm", "AWS4-HMAC-SHA256"),
             ("x-amz-credential", self.credential),
             ("x-amz-date", self.stamp),
-            ("policy", encoded),
-            ("x-amz-signature", self.signature(encoded)),
         ]
+        covered = [{name: value} for name, value in fields]
+        if raw is None:
+            text = json.dumps({"expiration": until, "conditions": [*(conditions or []), *covered]})
+        else:
+            text = raw.replace('"SIGNATURE"', ",".join(json.dumps(condition) for condition in covered))
+        encoded = base64.b64encode(text.encode()).decode()
+        return [*fields, ("policy", encoded), ("x-amz-signature", self.signature(encoded))]
 
     def chunk_signature(self, stamp: str, previous: str, data: bytes) -> str:
         """The signature of one chunk of a signed stream."""

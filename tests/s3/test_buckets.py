@@ -50,14 +50,14 @@ def test_bad_names(gateway: Gateway, name: str) -> None:
 
 def test_what_is_not_supported(gateway: Gateway, s3: Any, bucket: str) -> None:
     """The fs upstream has no such thing; an s3 upstream answers for itself."""
-    for call in (
-        s3.get_bucket_website,
-        s3.get_bucket_replication,
-        s3.get_bucket_cors,
-        s3.get_bucket_lifecycle_configuration,
-    ):
-        code, name = refusal(call, Bucket=bucket)
-        assert (code, name) == (501, "NotImplemented") or gateway.store.name != "fs", (call, code, name)
-    put = s3.put_bucket_versioning
-    if gateway.store.name == "fs":
-        assert refusal(put, Bucket=bucket, VersioningConfiguration={"Status": "Enabled"}) == (501, "NotImplemented")
+    if gateway.store.name != "fs":
+        return
+    assert refusal(s3.get_bucket_website, Bucket=bucket) == (404, "NoSuchWebsiteConfiguration")
+    assert refusal(s3.get_bucket_lifecycle_configuration, Bucket=bucket) == (404, "NoSuchLifecycleConfiguration")
+    changes: list[tuple[Any, dict[str, Any]]] = [
+        (s3.put_bucket_versioning, {"VersioningConfiguration": {"Status": "Enabled"}}),
+        (s3.put_bucket_lifecycle_configuration, {"LifecycleConfiguration": {"Rules": []}}),
+        (s3.put_bucket_policy, {"Policy": "{}"}),
+    ]
+    for call, more in changes:
+        assert refusal(call, Bucket=bucket, **more) == (501, "NotImplemented"), call.__name__

@@ -30,7 +30,7 @@ def target(request: pytest.FixtureRequest, gateway: Gateway, make_module_bucket:
         (f"{SIZE - 1}-{SIZE - 1}", SIZE - 1, SIZE - 1),
         (f"{SIZE - 10}-", SIZE - 10, SIZE - 1),
         (f"{SIZE - 10}-{SIZE + 10}", SIZE - 10, SIZE - 1),
-        (f"5-{2**64 - 1}", 5, SIZE - 1),
+        (f"5-{2**63 - 1}", 5, SIZE - 1),
         ("-1", SIZE - 1, SIZE - 1),
         ("-1000", SIZE - 1000, SIZE - 1),
         (f"-{SIZE * 2}", 0, SIZE - 1),
@@ -46,7 +46,7 @@ def test_satisfiable(gateway: Gateway, target: str, spec: str, first: int, last:
     assert (head.status, head.header("content-range")) == (206, f"bytes {first}-{last}/{SIZE}")
 
 
-@pytest.mark.parametrize("spec", [f"{SIZE}-", f"{SIZE}-{SIZE + 5}", "-0", f"{2**63}-{2**64 - 1}"])
+@pytest.mark.parametrize("spec", [f"{SIZE}-", f"{SIZE}-{SIZE + 5}", "-0", f"{2**62}-{2**63 - 1}"])
 def test_beyond_the_end(gateway: Gateway, target: str, spec: str) -> None:
     answer = gateway.call("GET", target, ("Range", f"bytes={spec}"))
     assert (answer.status, answer.code) == (416, "InvalidRange")

@@ -38,21 +38,22 @@ def test_sound(target: Target) -> None:
 EXPIRY = '"expiration":"2099-01-01T00:00:00.000Z"'
 BUCKET = '{"bucket":"BUCKET"}'
 KEY = '{"key":"KEY"}'
+SIGNATURE = '"SIGNATURE"'
 
 
 def policy(*conditions: str, expiry: str = EXPIRY) -> str:
     """A policy's JSON."""
-    return f'{{{expiry},"conditions":[{",".join(conditions)}]}}'
+    return f'{{{expiry},"conditions":[{",".join([*conditions, SIGNATURE])}]}}'
 
 
-# `BUCKET` and `KEY` stand for the form's own.
+# `BUCKET` and `KEY` stand for the form's own, `SIGNATURE` for conditions on the fields that carry it.
 POLICIES = {
     "empty": "",
     "no JSON": "hello",
     "a list": "[]",
     "null": "null",
     "empty object": "{}",
-    "no expiration": f'{{"conditions":[{BUCKET},{KEY}]}}',
+    "no expiration": f'{{"conditions":[{BUCKET},{KEY},{SIGNATURE}]}}',
     "no conditions": f"{{{EXPIRY}}}",
     "empty conditions": policy(),
     "conditions that are no list": f'{{{EXPIRY},"conditions":{KEY}}}',
