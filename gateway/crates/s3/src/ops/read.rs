@@ -30,6 +30,7 @@ pub(super) async fn get(ops: &Ops, request: S3Request<GetObjectInput>) -> S3Resu
     if overrides && credentials.is_none() {
         return Err(no_overrides());
     }
+    let other_type = input.response_content_type.is_some();
     let key = key(&input.bucket, &input.key)?;
     let asked = Asked::new(input.range.map(range::spec), input.part_number)?;
     let conditions =
@@ -49,7 +50,12 @@ pub(super) async fn get(ops: &Ops, request: S3Request<GetObjectInput>) -> S3Resu
     output.parts_count = asked.parts_count();
     output.version_id = input.version_id;
     output.body = Some(blob(served.body, served.range.end - served.range.start));
-    Ok(S3Response::with_headers(output, hit_headers(&served.info, served.tier)))
+    let mut headers = hit_headers(&served.info, served.tier);
+    if other_type {
+        // The type that everything has by default would displace it.
+        headers.remove(http::header::CONTENT_TYPE);
+    }
+    Ok(S3Response::with_headers(output, headers))
 }
 
 /// HeadObject.
