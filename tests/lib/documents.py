@@ -81,7 +81,7 @@ Spoil = Callable[[Operation], bytes]
 LAUGHS = '<!DOCTYPE x [<!ENTITY a "{}">{}]>'.format(
     "ha" * 10, "".join(f'<!ENTITY {chr(98 + n)} "{f"&{chr(97 + n)};" * 10}">' for n in range(9))
 )
-HUGE = 4 << 20
+HUGE = 16 << 20
 DEEP = 100_000
 MANY = " ".join(f'a{number}="x"' for number in range(100_000))
 

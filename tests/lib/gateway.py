@@ -27,6 +27,9 @@ BINARY = Path(os.environ.get("BLOCKGATE_BINARY", ROOT / "target/release/blockgat
 START_TIMEOUT_S = 30.0
 REGION = "us-east-1"
 
+TALKATIVE = ["s3s", "s3s_aws", "hyper", "h2", "rustls", "aws_config", "aws_sdk_s3", "aws_sigv4", "aws_smithy_runtime"]
+"""Dependencies that would log requests whole, credentials included."""
+
 Settings = dict[str, Any]
 
 
@@ -126,7 +129,10 @@ class Gateway:
             "upstream": self.store.settings,
             "memory": {"capacity": "192MiB"},
             "index": {"entries": 100_000, "negative_ttl": "200ms"},
-            "telemetry": {"log_format": "json", "log_level": "trace"},
+            "telemetry": {
+                "log_format": "json",
+                "log_level": ",".join(["trace", *(f"{name}=trace" for name in TALKATIVE)]),
+            },
         }
         for section, content in changes.items():
             if isinstance(content, list):

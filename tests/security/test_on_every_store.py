@@ -48,7 +48,7 @@ def test_streams(aim: Target, mode: str, large: bool) -> None:
     middle = len(sound.pieces) // 2
 
     def altered(pieces: list[Piece]) -> list[Piece]:
-        data = next(piece for piece in pieces[middle:] if piece.kind == "data")
+        data = [piece for piece in pieces if piece.kind == "data"][-1]
         data.data = data.data[:-3] + bytes([data.data[-3] ^ 1]) + data.data[-2:]
         return pieces
 

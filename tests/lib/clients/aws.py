@@ -18,6 +18,7 @@ class AwsCli(Client):
     def __init__(self, gateway: Gateway, folder: Path) -> None:
         super().__init__(gateway, folder)
         self.program = program("aws")
+        self.config = self.file(b"[default]\ns3 =\n    signature_version = s3v4\n")  # `presign` would take version 2
 
     def aws(self, *arguments: str | Path) -> bytes:
         """Runs `aws`."""
@@ -30,6 +31,7 @@ class AwsCli(Client):
             AWS_SECRET_ACCESS_KEY=self.credentials.secret_key,
             AWS_DEFAULT_REGION=REGION,
             AWS_MAX_ATTEMPTS="1",
+            AWS_CONFIG_FILE=str(self.config),
         )
 
     def api(self, operation: str, *arguments: str | Path) -> Any:

@@ -9,8 +9,8 @@ from xml.sax.saxutils import escape
 
 from lib.clients.base import PART_BYTES, Client, Refused, program
 from lib.gateway import REGION, Gateway
+from lib.sigv4 import sha256
 
-UNSIGNED = "x-amz-content-sha256: UNSIGNED-PAYLOAD"
 NAMESPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 
 
@@ -24,15 +24,21 @@ class Curl(Client):
         super().__init__(gateway, folder)
         self.program = program("curl")
 
-    def curl(self, path: str, *arguments: str | Path, query: str = "") -> bytes:
+    def curl(
+        self, path: str, *arguments: str | Path, query: str = "", method: str = "GET", data: bytes | None = None
+    ) -> bytes:
         """Runs `curl`; raises `Refused` on any status but 2xx."""
         body, config = self.file(), self.file()
+        # --upload-file would add its name to a key that ends with a slash.
+        content = ["--data-binary", f"@{self.file(data)}", "--header", "Content-Type:"] if data is not None else []
         config.write_text(f'user = "{self.credentials.access_key}:{self.credentials.secret_key}"\n')
         url = f"{self.gateway.endpoint}/{quote(path, safe='/-_.~')}{'?' + query if query else ''}"
         status = self.run(
             self.program,
             *("--silent", "--show-error", "--path-as-is", "--config", config, "--output", body),
-            *("--aws-sigv4", f"aws:amz:{REGION}:s3", "--write-out", "%{http_code}", "--header", UNSIGNED),
+            *("--aws-sigv4", f"aws:amz:{REGION}:s3", "--write-out", "%{http_code}"),
+            *("--request", method, "--header", f"x-amz-content-sha256: {sha256(data or b'')}"),
+            *content,
             *arguments,
             url,
         ).decode()
@@ -42,14 +48,14 @@ class Curl(Client):
         return answer
 
     def put(self, bucket: str, key: str, data: bytes) -> None:
-        self.curl(f"{bucket}/{key}", "--upload-file", self.file(data))
+        self.curl(f"{bucket}/{key}", method="PUT", data=data)
 
     def get(self, bucket: str, key: str) -> bytes:
         return self.curl(f"{bucket}/{key}")
 
     def exists(self, bucket: str, key: str) -> bool:
         try:
-            self.curl(f"{bucket}/{key}", "--head")
+            self.curl(f"{bucket}/{key}", "--head", method="HEAD")
         except Refused as refused:
             if str(refused).startswith("404"):
                 return False
@@ -61,18 +67,18 @@ class Curl(Client):
         return [entry.text or "" for entry in ElementTree.fromstring(answer).iter(f"{NAMESPACE}Key")]
 
     def delete(self, bucket: str, key: str) -> None:
-        self.curl(f"{bucket}/{key}", "--request", "DELETE")
+        self.curl(f"{bucket}/{key}", method="DELETE")
 
     def copy(self, bucket: str, source: str, target: str) -> None:
         header = f"x-amz-copy-source: /{bucket}/{quote(source, safe='/-_.~')}"
-        self.curl(f"{bucket}/{target}", "--request", "PUT", "--header", header)
+        self.curl(f"{bucket}/{target}", "--header", header, method="PUT", data=b"")
 
     def range(self, bucket: str, key: str, spec: str) -> bytes:
         return self.curl(f"{bucket}/{key}", "--range", spec)
 
     def multipart(self, bucket: str, key: str, data: bytes) -> None:
         path = f"{bucket}/{key}"
-        answer = self.curl(path, "--request", "POST", query="uploads=")
+        answer = self.curl(path, method="POST", query="uploads=")
         upload = re.search(rb"<UploadId>(.*)</UploadId>", answer)
         assert upload, answer
         upload_id = quote(upload[1].decode(), safe="-_.~")
@@ -81,19 +87,21 @@ class Curl(Client):
             headers = self.file()
             self.curl(
                 path,
-                *("--upload-file", self.file(data[start : start + PART_BYTES]), "--dump-header", headers),
+                *("--dump-header", headers),
                 query=f"partNumber={number}&uploadId={upload_id}",
+                method="PUT",
+                data=data[start : start + PART_BYTES],
             )
             etag = re.search(r"(?im)^etag: *(.*?)\s*$", headers.read_text())
             assert etag, headers.read_text()
             parts += f"<Part><PartNumber>{number}</PartNumber><ETag>{escape(etag[1])}</ETag></Part>"
         document = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>"
-        self.curl(path, "--data-binary", document, query=f"uploadId={upload_id}")
+        self.curl(path, query=f"uploadId={upload_id}", method="POST", data=document.encode())
 
     def tag(self, bucket: str, key: str, tags: dict[str, str]) -> None:
         pairs = "".join(f"<Tag><Key>{name}</Key><Value>{value}</Value></Tag>" for name, value in tags.items())
         document = f"<Tagging><TagSet>{pairs}</TagSet></Tagging>"
-        self.curl(f"{bucket}/{key}", "--request", "PUT", "--data-binary", document, query="tagging=")
+        self.curl(f"{bucket}/{key}", query="tagging=", method="PUT", data=document.encode())
 
     def tags(self, bucket: str, key: str) -> dict[str, str]:
         root = ElementTree.fromstring(self.curl(f"{bucket}/{key}", query="tagging="))
@@ -101,5 +109,4 @@ class Curl(Client):
         return {pair.findtext(f"{NAMESPACE}Key", ""): pair.findtext(f"{NAMESPACE}Value", "") for pair in pairs}
 
     def put_if_absent(self, bucket: str, key: str, data: bytes) -> None:
-        arguments = ["--header", "If-None-Match: *"]
-        self.curl(f"{bucket}/{key}", "--upload-file", self.file(data), *arguments)
+        self.curl(f"{bucket}/{key}", "--header", "If-None-Match: *", method="PUT", data=data)
