@@ -1,5 +1,6 @@
 //! What the parts of the face tell each other about one request.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -26,6 +27,7 @@ struct Inner {
     operation: OnceLock<(&'static str, BodyKind)>,
     document: Mutex<Option<Document>>,
     refused: OnceLock<Refused>,
+    body_open: AtomicBool,
 }
 
 impl RequestContext {
@@ -45,6 +47,15 @@ impl RequestContext {
 
     pub(crate) fn take_document(&self) -> Option<Document> {
         self.0.document.lock().take()
+    }
+
+    /// Whether bytes of the body may still come that nobody has read.
+    pub(crate) fn is_body_open(&self) -> bool {
+        self.0.body_open.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_body_open(&self, open: bool) {
+        self.0.body_open.store(open, Ordering::Relaxed);
     }
 
     /// What was found wrong while the body was read. s3s makes an internal error of whatever a body yields, so the true

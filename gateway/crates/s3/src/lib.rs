@@ -130,7 +130,8 @@ impl Face {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
         let context = RequestContext::default();
-        let asked = Asked { method: parts.method.clone(), uri: parts.uri.clone(), context };
+        context.set_body_open(!body.is_end_stream());
+        let asked = Asked { method: parts.method.clone(), uri: parts.uri.clone(), version: parts.version, context };
         let answer = self.0.answer(parts, body, &asked.context).await;
         let response = respond::finish(&asked, answer);
         let operation = asked.context.operation().map_or("unknown", |(label, _)| label);

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use http::header::CONTENT_RANGE;
-use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
+use http::header::{CONNECTION, CONTENT_RANGE};
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri, Version};
 use s3s::{Body, S3Error, s3_error};
 
 use crate::context::RequestContext;
@@ -20,6 +20,7 @@ const ERROR_END: &[u8] = b"</Error>";
 pub(crate) struct Asked {
     pub(crate) method: Method,
     pub(crate) uri: Uri,
+    pub(crate) version: Version,
     pub(crate) context: RequestContext,
 }
 
@@ -39,6 +40,10 @@ pub(crate) fn finish(asked: &Asked, answer: Result<Response<Body>, S3Error>) -> 
     let request_id = next_request_id();
     if response.status().is_client_error() || response.status().is_server_error() {
         complete_error(&mut response, asked, &request_id);
+        // Nobody reads what is left of the body, so the connection ends here: clients must not send their next request on it.
+        if asked.context.is_body_open() && asked.version < Version::HTTP_2 {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
     }
     let headers = response.headers_mut();
     headers.insert(HOST_ID, host_id().clone());
@@ -68,9 +73,18 @@ fn complete_error(response: &mut Response<Body>, asked: &Asked, request_id: &str
     let Some(start) = text.strip_suffix(ERROR_END) else { return };
     let host_id = host_id().to_str().unwrap_or_default();
     let resource = resource(asked.uri.path());
-    let end =
-        format!("<Resource>{resource}</Resource><RequestId>{request_id}</RequestId><HostId>{host_id}</HostId></Error>");
+    let size = actual_size(response);
+    let end = format!(
+        "{size}<Resource>{resource}</Resource><RequestId>{request_id}</RequestId><HostId>{host_id}</HostId></Error>"
+    );
     *response.body_mut() = Body::from(Bytes::from([start, end.as_bytes()].concat()));
+}
+
+/// The object's size beside a range beyond it: awscrt learns from there that an object is empty.
+fn actual_size(response: &Response<Body>) -> String {
+    let range = response.headers().get(CONTENT_RANGE).and_then(|range| range.to_str().ok());
+    let size = range.and_then(|range| range.strip_prefix("bytes */"));
+    size.map_or_else(String::new, |size| format!("<ActualObjectSize>{size}</ActualObjectSize>"))
 }
 
 /// The path as it was sent, escaped for XML.
@@ -125,11 +139,36 @@ mod tests {
     use crate::refusal::Refused;
 
     fn asked(method: Method, path: &'static str) -> Asked {
-        Asked { method, uri: Uri::from_static(path), context: RequestContext::default() }
+        let (version, context) = (Version::HTTP_11, RequestContext::default());
+        Asked { method, uri: Uri::from_static(path), version, context }
     }
 
     fn text(response: &Response<Body>) -> String {
         String::from_utf8(response.body().bytes().unwrap().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn an_error_with_an_unread_body_ends_the_connection() {
+        for (version, open, ends) in [
+            (Version::HTTP_11, true, true),
+            (Version::HTTP_10, true, true),
+            (Version::HTTP_11, false, false),
+            (Version::HTTP_2, true, false),
+        ] {
+            let asked = Asked { version, ..asked(Method::PUT, "/b/k") };
+            asked.context.set_body_open(open);
+            let response = finish(&asked, Err(s3_error!(NoSuchBucket)));
+            assert_eq!(response.headers().contains_key(CONNECTION), ends, "{version:?} {open}");
+            let response = finish(&asked, Ok(Response::new(Body::empty())));
+            assert!(!response.headers().contains_key(CONNECTION));
+        }
+    }
+
+    #[test]
+    fn a_range_beyond_the_end_tells_the_size() {
+        let error = crate::error::of_store(blockgate_store::StoreError::InvalidRange { size_bytes: 0 });
+        let text = text(&finish(&asked(Method::GET, "/b/k"), Err(error)));
+        assert!(text.contains("<ActualObjectSize>0</ActualObjectSize>"), "{text}");
     }
 
     #[test]

@@ -21,7 +21,11 @@ pub(crate) fn check(parts: &mut Parts) -> S3Result<()> {
     };
     let host = host.to_str().ok().filter(|host| !host.contains('@')).and_then(|host| host.parse::<Authority>().ok());
     let Some(host) = host else { return Err(s3_error!(InvalidRequest, "The Host header is not a host.")) };
+    let web = |scheme: &Scheme| *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS;
     match target {
+        Some(_) if !parts.uri.scheme().is_some_and(web) => {
+            Err(s3_error!(InvalidRequest, "The request target is no http or https address."))
+        }
         Some(target) if !is_same(target, &host, parts.uri.scheme()) => {
             Err(s3_error!(InvalidRequest, "The request target names another host than the Host header."))
         }
@@ -59,6 +63,7 @@ mod tests {
             ("http://H/b/k", Some("h:80"), true),
             ("https://h/b/k", Some("h:443"), true),
             ("http://h/b/k", Some("h:443"), false),
+            ("ftp://h/b/k", Some("h"), false),
             ("http://evil/b/k", Some("h"), false),
             ("http://u@h/b/k", Some("h"), false),
             ("/b/k", Some("u@h"), false),

@@ -85,6 +85,9 @@ where
                     "Your socket connection to the server was not read from or written to within the timeout.";
                 return Poll::Ready(Err(Refused::new("RequestTimeout", message)));
             };
+            if frame.is_none() || self.inner.is_end_stream() {
+                self.context.set_body_open(false);
+            }
             return Poll::Ready(match frame {
                 None => Ok(None),
                 Some(Err(_)) => Err(Refused::new("IncompleteBody", "The request body ended early or is malformed.")),
