@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
+from conftest import MakeGateway
 
 from lib import hosts
 from lib.gateway import Gateway, free_port
-from conftest import MakeGateway
 
 from .conftest import Drive
 
@@ -16,12 +16,10 @@ MODELS = ["meta-llama/Llama-3.1-8B", "/models/llama", "//share//llama"]
 
 @pytest.fixture(scope="module")
 def lmcache_gateway(make_gateway: MakeGateway) -> Gateway:
-    """A gateway with a listener on which every request is for the bucket `kv`, as LMCache's addressing wants it."""
-    gateway = make_gateway(
-        "fs", {"server": {"listener": [{"listen": f"127.0.0.1:{free_port()}", "default_bucket": "kv"}]}}
+    """A gateway with a listener on which every request is for the bucket `kvcache`, as LMCache's addressing wants it."""
+    return make_gateway(
+        "fs", {"server": {"listener": [{"listen": f"127.0.0.1:{free_port()}", "default_bucket": "kvcache"}]}}
     )
-    gateway.s3().create_bucket(Bucket="kv")
-    return gateway
 
 
 def settings(gateway: Gateway, host: str, chunk_mib: int, model: str) -> dict[str, Any]:
@@ -46,8 +44,8 @@ def virtual_host(gateway: Gateway) -> str:
     """The bucket as a host name."""
     if hosts.refusal():
         pytest.skip(f"*** SKIPPED: {hosts.refusal()} ***")
-    hosts.add("kv.localhost")
-    return f"kv.localhost:{gateway.port}"
+    hosts.add("kvcache.localhost")
+    return f"kvcache.localhost:{gateway.port}"
 
 
 @pytest.mark.parametrize("chunk_mib", [2, 32])
@@ -68,7 +66,9 @@ def test_store_look_up_and_load(
 
     reads = lmcache_gateway.metric("blockgate_reads_total", tier="upstream")
     assert drive(driver, "load", given) == whole
-    assert lmcache_gateway.metric("blockgate_reads_total", tier="upstream") == reads, "memory serves what was just stored"
+    assert lmcache_gateway.metric("blockgate_reads_total", tier="upstream") == reads, (
+        "memory serves what was just stored"
+    )
 
     lmcache_gateway.restart()
     assert drive(driver, "load", given) == whole

@@ -1,9 +1,9 @@
 """NIXL's OBJ plugin: its standard client, and its CRT client."""
 
 import pytest
+from conftest import MakeGateway
 
 from lib.gateway import Gateway
-from conftest import MakeGateway
 
 from .conftest import Drive
 
@@ -14,7 +14,7 @@ COUNT = 4
 def nixl_gateway(make_gateway: MakeGateway) -> Gateway:
     """A gateway with a bucket."""
     gateway = make_gateway("fs")
-    gateway.s3().create_bucket(Bucket="kv")
+    gateway.s3().create_bucket(Bucket="kvcache")
     return gateway
 
 
@@ -23,7 +23,7 @@ def test_write_query_and_read(nixl_gateway: Gateway, drive: Drive, crt: bool, ch
     """Objects are absent, then written, found and read byte for byte: from memory, and after a restart from the store."""
     given = {
         "endpoint": nixl_gateway.endpoint,
-        "bucket": "kv",
+        "bucket": "kvcache",
         "region": "us-east-1",
         "access_key": nixl_gateway.keys.admin.access_key,
         "secret_key": nixl_gateway.keys.admin.secret_key,

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from conftest import MakeGateway
+
 from lib import hosts
 from lib.answers import outcome, refusal
 from lib.buckets import remove_bucket

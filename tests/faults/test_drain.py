@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-
 from conftest import MakeGateway
+
 from lib.buckets import bucket_maker
 from lib.gateway import Gateway
 from lib.raw import Connection

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from conftest import MakeGateway
+
 from lib.answers import error_headers, headers, refusal
 from lib.buckets import bucket_maker
 from lib.gateway import Gateway, UpstreamStore

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-
 from conftest import MakeGateway
+
 from lib.answers import error_headers, refusal, status
 from lib.gateway import Gateway
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 import pytest
-
 from conftest import MakeGateway
+
 from lib.buckets import bucket_maker
 from lib.gateway import Gateway, s3_client
 from lib.raw import Closed, send

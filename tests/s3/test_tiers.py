@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-
 from conftest import MakeGateway
+
 from lib.answers import error_headers, headers, refusal
 from lib.gateway import Gateway, UpstreamStore, s3_client
 from lib.proxy import Proxy

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-
 from conftest import MakeGateway
+
 from lib.attacks import SECRET, Target
 from lib.buckets import bucket_maker
 from lib.gateway import Gateway

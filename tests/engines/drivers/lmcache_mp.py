@@ -6,6 +6,7 @@ count, model. Prints one JSON object.
 
 import hashlib
 import json
+import os
 import select
 import sys
 
@@ -42,6 +43,7 @@ def wait(event_fd):
     """Waits until the adapter says that a task is done."""
     if not select.select([event_fd], [], [], TASK_SECONDS_MAX)[0]:
         raise TimeoutError("the adapter did not finish its task")
+    os.eventfd_read(event_fd)
 
 
 def lookup(adapter, keys):
