@@ -12,7 +12,7 @@ use crate::parts::{PartTag, joined, part_etag};
 use crate::ttl::{check_attributes, record_of, requested_ttl};
 use crate::uploads::Begun;
 use crate::write::{block_info, check_write_conditions, written};
-use crate::{BucketPolicy, CompletePart, Result, WriteRequest, Written};
+use crate::{BucketPolicy, CompletePart, Result, StoreError, WriteRequest, Written};
 
 impl Core {
     pub(crate) async fn create_multipart(&self, key: &BlockKey, request: WriteRequest) -> Result<String> {
@@ -116,7 +116,7 @@ impl Core {
         let completed =
             self.upstream.complete_multipart(key.bucket(), key.key(), upload_id, &refs, &conditions, record).await;
         let stored = match completed {
-            Err(UpstreamError::NoSuchUpload) => return self.completed_before(key, whole).await,
+            Err(UpstreamError::NoSuchUpload) => return self.completed_before(key, policy, whole).await,
             completed => completed?,
         };
         let described = match (begun, at_once) {
@@ -183,15 +183,25 @@ impl Core {
         Ok(Ok(block_info(record, stored.upstream_etag, begun.attributes, tag_count)))
     }
 
-    /// A client that saw no answer asks again: the upload is gone, and the block is there.
-    async fn completed_before(&self, key: &BlockKey, whole: Option<(Crc64, u64)>) -> Result<Written> {
-        let there = match self.upstream.head(key.bucket(), key.key(), &Conditions::default()).await {
-            Ok(there) => there,
-            Err(_) => return Err(UpstreamError::NoSuchUpload.into()),
-        };
-        match (there.record, whole) {
-            (Some(record), Some(whole)) if (record.crc64, record.len_bytes) == whole => Ok(written(&there)),
-            _ => Err(UpstreamError::NoSuchUpload.into()),
+    /// A client that saw no answer asks again: the upload is gone, and the block is there, perhaps still without its record.
+    async fn completed_before(
+        &self,
+        key: &BlockKey,
+        policy: &BucketPolicy,
+        whole: Option<(Crc64, u64)>,
+    ) -> Result<Written> {
+        let none = || StoreError::from(UpstreamError::NoSuchUpload);
+        let (crc64, len_bytes) = whole.ok_or_else(none)?;
+        let there = self.upstream.head(key.bucket(), key.key(), &Conditions::default()).await.map_err(|_| none())?;
+        let may_be = there.size_bytes == len_bytes && len_bytes <= policy.max_block_bytes;
+        match there.record {
+            Some(record) if (record.crc64, record.len_bytes) == (crc64, len_bytes) => Ok(written(&there)),
+            None if may_be && self.checksum_of(key, &there).await? == crc64 => {
+                let stored = Stored { upstream_etag: there.upstream_etag, stored_at: there.last_modified };
+                let described = self.describe(key, policy, stored, whole).await?;
+                Ok(described.map_or_else(|written| written, |info| written(&info)))
+            }
+            _ => Err(none()),
         }
     }
 

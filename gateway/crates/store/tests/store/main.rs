@@ -1,5 +1,5 @@
 //! The store on an upstream that does as it is told.
-#![allow(missing_docs, unreachable_pub)]
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 mod copies;
 mod double;
@@ -9,5 +9,6 @@ mod pending;
 mod pressure;
 mod races;
 mod reads;
+mod real;
 mod support;
 mod writes;
