@@ -4,14 +4,32 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+#[cfg(not(test))]
+use std::time::Duration;
 
 use blockgate_block::RESERVED_PREFIX;
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use super::names::{DIRS_MAX, Depth, KeyPath, Kind, decode};
+#[cfg(test)]
+pub(super) use super::tests::pause;
+#[cfg(test)]
+use super::tests::step;
 
 const DIR_MODE: Mode = Mode::from_raw_mode(0o750);
 const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
+
+/// Every step that others can see comes here first: a test lets others go ahead, or a gateway die.
+#[cfg(not(test))]
+fn step() -> io::Result<()> {
+    Ok(())
+}
+
+/// Waits for others.
+#[cfg(not(test))]
+pub(super) fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
 
 /// An open directory.
 #[derive(Debug)]
@@ -96,33 +114,39 @@ impl Dir {
 
     /// Opens a file for reading. Waits for no one: neither for a writer of a FIFO, nor through a symbolic link.
     pub(super) fn file(&self, name: &str) -> io::Result<File> {
+        step()?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.0, name, flags, Mode::empty())?.into())
     }
 
     /// Creates a file that must not be there.
     pub(super) fn create_file(&self, name: &str) -> io::Result<File> {
+        step()?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.0, name, flags, FILE_MODE)?.into())
     }
 
     /// Describes an entry itself, never what a symbolic link points to.
     pub(super) fn stat(&self, name: &str) -> io::Result<rustix::fs::Stat> {
+        step()?;
         Ok(rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Gives a file a second name, which must not be there.
     pub(super) fn link(&self, name: &str, to: &Self, new_name: &str) -> io::Result<()> {
+        step()?;
         Ok(rustix::fs::linkat(&self.0, name, &to.0, new_name, AtFlags::empty())?)
     }
 
     /// Renames, replacing what is there.
     pub(super) fn rename(&self, name: &str, to: &Self, new_name: &str) -> io::Result<()> {
+        step()?;
         Ok(rustix::fs::renameat(&self.0, name, &to.0, new_name)?)
     }
 
     /// Removes a file.
     pub(super) fn remove_file(&self, name: &str) -> io::Result<()> {
+        step()?;
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 

@@ -251,8 +251,16 @@ impl Object {
 
 /// When a file was last written, by the file system's clock.
 pub(super) fn mtime(stat: &rustix::fs::Stat) -> SystemTime {
-    let seconds = Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or(0));
-    UNIX_EPOCH + seconds + Duration::from_nanos(stat.st_mtime_nsec as u64)
+    time(stat.st_mtime, stat.st_mtime_nsec)
+}
+
+/// When a file was last written, linked or renamed, by the file system's clock.
+pub(super) fn ctime(stat: &rustix::fs::Stat) -> SystemTime {
+    time(stat.st_ctime, stat.st_ctime_nsec)
+}
+
+fn time(seconds: i64, nanos: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0)) + Duration::from_nanos(nanos)
 }
 
 /// Reads up to `len` bytes at `offset`; fewer only at the file's end.

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use blockgate_block::{Attributes, BlockRecord, ObjectInfo};
+use blockgate_block::{Attributes, BlockKey, BlockRecord, KeyError, ObjectInfo};
 use tokio::sync::Semaphore;
 
 use self::error::failed;
@@ -159,6 +159,7 @@ impl Upstream for FsUpstream {
 
     async fn put(&self, bucket: &str, key: &str, request: PutRequest, payload: Payload) -> Result<Stored> {
         check_length(&payload, OBJECT_BYTES_MAX)?;
+        check_key(key)?;
         let (bucket, key) = (bucket.to_owned(), key.to_owned());
         let md5 = request.crc64.is_none();
         let finish = move |root: &Arc<Root>, temp| write::put(root, &bucket, &key, request, temp);
@@ -175,6 +176,7 @@ impl Upstream for FsUpstream {
     }
 
     async fn copy(&self, request: CopyRequest) -> Result<Stored> {
+        check_key(&request.key)?;
         self.blocking(move |root| write::copy(root, &request)).await
     }
 
@@ -194,6 +196,7 @@ impl Upstream for FsUpstream {
     }
 
     async fn create_multipart(&self, bucket: &str, key: &str, request: MultipartRequest) -> Result<String> {
+        check_key(key)?;
         let (bucket, key) = (bucket.to_owned(), key.to_owned());
         self.blocking(move |root| multipart::create(root, &bucket, &key, request)).await
     }
@@ -252,6 +255,14 @@ impl Upstream for FsUpstream {
 
 fn check_length(payload: &Payload, max: u64) -> Result<()> {
     if payload.len_bytes() > max { Err(UpstreamError::EntityTooLarge) } else { Ok(()) }
+}
+
+/// Refuses to store what no listing could show.
+fn check_key(key: &str) -> Result<()> {
+    match BlockKey::validate(key) {
+        Ok(()) | Err(KeyError::Reserved) => Ok(()),
+        Err(error) => Err(UpstreamError::InvalidRequest(error.to_string())),
+    }
 }
 
 /// Removes objects; each directory is synced once.

@@ -22,7 +22,7 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use super::dir::{Dir, found};
+use super::dir::{Dir, found, pause};
 use super::error::{failed, io_failed};
 use super::format::Current;
 use super::names::KeyPath;
@@ -136,7 +136,7 @@ fn help(root: &Root, parent: &Dir, path: &KeyPath, id: &str) -> Result<()> {
         _ if !is_current(parent, path, id)? => {}
         Current::Sound(new) => rename(root, new.meta.version.as_str(), parent, path)?,
         Current::Damaged(_) if is_young => {
-            std::thread::sleep(WAIT);
+            pause(WAIT);
             return Ok(());
         }
         Current::Damaged(_) => {

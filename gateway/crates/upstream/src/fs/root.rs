@@ -8,7 +8,6 @@
 //! <bucket>/.blockgate/         creation time, multipart uploads (see `multipart`)
 //! ```
 
-use std::collections::HashSet;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -17,7 +16,7 @@ use super::bucket::check_name;
 use super::clock::Clock;
 use super::dir::{Dir, found};
 use super::error::{failed, io_failed};
-use super::format::{Current, Object, Version, mtime};
+use super::format::{Current, Object, Version, ctime, mtime};
 use super::names::KeyPath;
 use crate::{Result, UpstreamError};
 
@@ -133,30 +132,16 @@ impl Root {
         own.sync()
     }
 
-    /// Removes what gateways that died long ago left behind. Leaves alone whatever may still come to effect.
-    fn clean(&self) -> io::Result<()> {
+    /// Removes what gateways that died long ago left behind: files first, then claims, which are void without them.
+    pub(super) fn clean(&self) -> io::Result<()> {
         let now = self.clock.now();
-        let is_old = |stat: &rustix::fs::Stat| now.duration_since(mtime(stat)).is_ok_and(|age| age > GRACE);
-        let mut claimed = HashSet::new();
-        for name in self.claims.names()? {
-            let Some(stat) = found(self.claims.stat(&name))? else { continue };
-            let live = match Current::open(&self.claims, &name)? {
-                // Its version was replaced, or its file would still be there.
-                Some(Current::Sound(claim)) => found(self.temp.stat(claim.meta.version.as_str()))?.is_some(),
-                _ => false,
-            };
-            if live || !is_old(&stat) {
-                claimed.insert(stat.st_ino);
-            } else {
-                found(self.claims.remove_file(&name))?;
-            }
-        }
-        for name in self.temp.names()? {
-            if let Some(stat) = found(self.temp.stat(&name))?
-                && is_old(&stat)
-                && !claimed.contains(&stat.st_ino)
-            {
-                self.temp.remove_all(&name)?;
+        for dir in [&self.temp, &self.claims] {
+            for name in dir.names()? {
+                if let Some(stat) = found(dir.stat(&name))?
+                    && now.duration_since(ctime(&stat)).is_ok_and(|age| age > GRACE)
+                {
+                    dir.remove_all(&name)?;
+                }
             }
         }
         Ok(())
