@@ -16,7 +16,6 @@ mod refusal;
 mod respond;
 mod xml;
 
-use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -35,7 +34,7 @@ use tokio::time::Instant;
 
 use access::{Access, Secrets};
 use context::RequestContext;
-use guard::{Credentials, FormReader, WatchedBody};
+use guard::{Admission, Credentials, FormReader, WatchedBody};
 use host::Hosts;
 use ops::Ops;
 use respond::Asked;
@@ -125,7 +124,6 @@ impl Face {
     pub async fn call<B>(&self, request: Request<B>) -> Response<ResponseBody>
     where
         B: http_body::Body<Data = Bytes> + Send + Sync + Unpin + 'static,
-        B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
@@ -144,23 +142,36 @@ impl Inner {
     async fn answer<B>(&self, mut parts: Parts, body: B, context: &RequestContext) -> S3Result<Response<Body>>
     where
         B: http_body::Body<Data = Bytes> + Send + Sync + Unpin + 'static,
-        B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let admission = guard::check(&mut parts, body.is_end_stream(), self.settings.anonymous_read)?;
-        let is_form = admission.credentials == Credentials::Form;
-        let form = is_form.then(|| self.form_reader(&parts)).transpose()?;
+        let (admission, form) = match self.admit(&mut parts, body.is_end_stream()) {
+            Ok(admitted) => admitted,
+            Err(error) => {
+                if !guard::expects_continue(&parts.headers) {
+                    guard::drain(body);
+                }
+                return Err(error);
+            }
+        };
+        let is_form = form.is_some();
         let bodyless = matches!(parts.method, Method::GET | Method::HEAD | Method::DELETE);
         let body = if bodyless {
             Body::empty()
         } else {
             let stall = self.settings.body_stall;
-            Body::http_body(WatchedBody::new(body, context.clone(), stall, admission.payload, form))
+            Body::http_body(WatchedBody::new(body, context.clone(), stall, admission, form))
         };
         self.hosts.prepare(&mut parts.headers);
         parts.extensions.insert(context.clone());
         let service = if is_form { &self.forms } else { &self.service };
         // s3s fails only where it can't write an error as XML: the text of that error is what it couldn't write.
         Box::pin(service.call(Request::from_parts(parts, body))).await.map_err(|_| unwritable())
+    }
+
+    fn admit(&self, parts: &mut Parts, body_is_empty: bool) -> S3Result<(Admission, Option<FormReader>)> {
+        let admission = guard::check(parts, body_is_empty, self.settings.anonymous_read)?;
+        let is_form = admission.credentials == Credentials::Form;
+        let form = is_form.then(|| self.form_reader(parts)).transpose()?;
+        Ok((admission, form))
     }
 
     fn form_reader(&self, parts: &Parts) -> S3Result<FormReader> {

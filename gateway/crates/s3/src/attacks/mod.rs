@@ -7,6 +7,7 @@ mod client;
 mod documents;
 mod forms;
 mod framing;
+mod http2;
 mod policy;
 mod recorder;
 mod server;

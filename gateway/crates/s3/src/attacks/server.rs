@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use blockgate_auth::{AccessKey, AccessKeys, Permission, Secret};
 use blockgate_telemetry::Metrics;
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -90,8 +90,8 @@ async fn accept(listener: TcpListener, face: Face) {
                 let face = face.clone();
                 async move { Ok::<_, Infallible>(face.call(request).await) }
             });
-            let mut http = http1::Builder::new();
-            let _ = http.timer(TokioTimer::new()).serve_connection(TokioIo::new(socket), service).await;
+            let http = auto::Builder::new(TokioExecutor::new());
+            let _ = http.serve_connection(TokioIo::new(socket), service).await;
         });
     }
 }

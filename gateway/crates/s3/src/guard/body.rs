@@ -1,6 +1,5 @@
 //! The request body on its way to s3s: watched, and for documents and forms read first.
 
-use std::error::Error;
 use std::future::Future as _;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,7 +9,9 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::Admission;
 use super::chunks::ChunkWatch;
+use super::drain::drain;
 use super::form::FormReader;
 use super::operation::BodyKind;
 use super::pace::Pace;
@@ -19,11 +20,15 @@ use crate::context::{Document, RequestContext};
 use crate::refusal::Refused;
 use crate::{DOCUMENT_BYTES_MAX, xml};
 
-type StdError = Box<dyn Error + Send + Sync>;
-
 /// A body that s3s reads. What is wrong with it is told to the [`RequestContext`] and ends it with an error.
-pub(crate) struct WatchedBody<B> {
-    inner: B,
+pub(crate) struct WatchedBody<B>
+where
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+{
+    /// Taken only when this is dropped.
+    inner: Option<B>,
+    /// Whether reading it says `100 Continue` to a client that waits for that.
+    continues: bool,
     context: RequestContext,
     pace: Pace,
     /// Rings when the peer has been waited for too long.
@@ -48,17 +53,14 @@ enum State {
     Ended,
 }
 
-impl<B> WatchedBody<B> {
-    /// `form` is there where the request is a form.
-    pub(crate) fn new(
-        inner: B,
-        context: RequestContext,
-        stall: Duration,
-        payload: Payload,
-        form: Option<FormReader>,
-    ) -> Self {
-        let state = State::Unread { payload, form: form.map(Box::new) };
-        Self { inner, context, pace: Pace::new(stall), alarm: None, state }
+impl<B> Drop for WatchedBody<B>
+where
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+{
+    fn drop(&mut self) {
+        if let Some(inner) = self.inner.take().filter(|_| !self.continues) {
+            drain(inner);
+        }
     }
 }
 
@@ -74,12 +76,26 @@ enum Step {
 
 impl<B> WatchedBody<B>
 where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<StdError>,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
 {
+    /// `form` is there where the request is a form; `continues` where the client waits for `100 Continue`.
+    pub(crate) fn new(
+        inner: B,
+        context: RequestContext,
+        stall: Duration,
+        admission: Admission,
+        form: Option<FormReader>,
+    ) -> Self {
+        let Admission { payload, continues, .. } = admission;
+        let state = State::Unread { payload, form: form.map(Box::new) };
+        Self { inner: Some(inner), continues, context, pace: Pace::new(stall), alarm: None, state }
+    }
+
     fn poll_inner(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Refused>> {
         loop {
-            let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) else {
+            let Some(inner) = &mut self.inner else { return Poll::Ready(Ok(None)) };
+            self.continues = false;
+            let Poll::Ready(frame) = Pin::new(inner).poll_frame(cx) else {
                 ready!(self.poll_stalled(cx));
                 let message =
                     "Your socket connection to the server was not read from or written to within the timeout.";
@@ -112,6 +128,10 @@ where
         alarm.as_mut().poll(cx)
     }
 
+    fn inner_hint(&self) -> SizeHint {
+        self.inner.as_ref().map(Body::size_hint).unwrap_or_default()
+    }
+
     /// Decides what the body holds, now that s3s asks for it.
     fn begin(&mut self) -> Result<(), Refused> {
         let State::Unread { payload, form } = std::mem::replace(&mut self.state, State::Ended) else { return Ok(()) };
@@ -119,7 +139,7 @@ where
         self.state = match (kind, form, payload) {
             (None, Some(reader), _) => State::Form { reader, gathered: BytesMut::new() },
             (Some(BodyKind::Document), None, Payload::Plain { .. }) => {
-                if self.inner.size_hint().lower() > DOCUMENT_BYTES_MAX as u64 {
+                if self.inner_hint().lower() > DOCUMENT_BYTES_MAX as u64 {
                     return Err(too_long());
                 }
                 let document = Box::new(self.context.take_document().unwrap_or_default());
@@ -203,8 +223,7 @@ fn too_long() -> Refused {
 
 impl<B> Body for WatchedBody<B>
 where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<StdError>,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
 {
     type Data = Bytes;
     type Error = Refused;
@@ -224,7 +243,7 @@ where
 
     fn size_hint(&self) -> SizeHint {
         match &self.state {
-            State::Unread { .. } | State::Object | State::Chunks(_) => self.inner.size_hint(),
+            State::Unread { .. } | State::Object | State::Chunks(_) => self.inner_hint(),
             State::Gathered(document) => SizeHint::with_exact(document.len() as u64),
             State::Ended => SizeHint::with_exact(0),
             State::Document { .. } | State::Form { .. } => SizeHint::default(),
@@ -238,10 +257,18 @@ mod tests {
 
     use super::*;
     use crate::digest::Digests;
+    use crate::guard::Credentials;
     use crate::guard::payload::Chunked;
 
     const STALL: Duration = Duration::from_secs(30);
-    const PLAIN: Payload = Payload::Plain { sha256: None };
+
+    fn plain() -> Admission {
+        of_payload(Payload::Plain { sha256: None })
+    }
+
+    fn of_payload(payload: Payload) -> Admission {
+        Admission { credentials: Credentials::Header, payload, continues: false }
+    }
 
     fn full(text: &str) -> Full<Bytes> {
         Full::new(Bytes::copy_from_slice(text.as_bytes()))
@@ -256,8 +283,7 @@ mod tests {
 
     async fn read<B>(body: WatchedBody<B>) -> Result<String, &'static str>
     where
-        B: Body<Data = Bytes> + Unpin,
-        B::Error: Into<StdError>,
+        B: Body<Data = Bytes> + Send + Unpin + 'static,
     {
         let context = body.context.clone();
         let result = body.collect().await;
@@ -269,7 +295,7 @@ mod tests {
     #[tokio::test]
     async fn objects_pass() {
         let context = of_operation("PutObject", Digests::default());
-        assert_eq!(read(WatchedBody::new(full("bytes"), context, STALL, PLAIN, None)).await, Ok("bytes".to_owned()));
+        assert_eq!(read(WatchedBody::new(full("bytes"), context, STALL, plain(), None)).await, Ok("bytes".to_owned()));
     }
 
     #[tokio::test]
@@ -277,7 +303,7 @@ mod tests {
         let shape = Chunked { signed: false, trailer: Some("x-amz-checksum-crc32"), decoded_len: 1 };
         for (text, whole) in [("1\r\na\r\n0\r\nx-amz-checksum-crc32:AA==\r\n\r\n", true), ("1\r\na\r\n", false)] {
             let context = of_operation("PutObject", Digests::default());
-            let body = WatchedBody::new(full(text), context, STALL, Payload::Chunked(shape.clone()), None);
+            let body = WatchedBody::new(full(text), context, STALL, of_payload(Payload::Chunked(shape.clone())), None);
             assert_eq!(read(body).await, if whole { Ok(text.to_owned()) } else { Err("IncompleteBody") });
         }
     }
@@ -297,7 +323,7 @@ mod tests {
             ("", Digests::default(), Ok(String::new())),
         ] {
             let context = of_operation("PutObjectTagging", digests);
-            assert_eq!(read(WatchedBody::new(full(text), context, STALL, PLAIN, None)).await, expected, "{text}");
+            assert_eq!(read(WatchedBody::new(full(text), context, STALL, plain(), None)).await, expected, "{text}");
         }
     }
 
@@ -305,32 +331,35 @@ mod tests {
     async fn long_documents_are_refused_unread_or_when_they_grow() {
         let long = "x".repeat(DOCUMENT_BYTES_MAX + 1);
         let context = of_operation("DeleteObjects", Digests::default());
-        let body = WatchedBody::new(full(&long), context, STALL, PLAIN, None);
+        let body = WatchedBody::new(full(&long), context, STALL, plain(), None);
         assert_eq!(read(body).await, Err("MaxMessageLengthExceeded"));
         let part = Bytes::from(vec![b' '; 1 << 20]);
         let parts = futures::stream::repeat_with(move || Ok::<_, std::io::Error>(Frame::data(part.clone())));
         let context = of_operation("DeleteObjects", Digests::default());
-        let body = WatchedBody::new(StreamBody::new(Box::pin(parts)), context, STALL, PLAIN, None);
+        let body = WatchedBody::new(StreamBody::new(Box::pin(parts)), context, STALL, plain(), None);
         assert_eq!(read(body).await, Err("MaxMessageLengthExceeded"));
     }
 
     #[tokio::test]
     async fn a_body_that_nobody_may_read_is_refused() {
         let unauthenticated = RequestContext::default();
-        assert_eq!(read(WatchedBody::new(full("x"), unauthenticated, STALL, PLAIN, None)).await, Err("InvalidRequest"));
+        assert_eq!(
+            read(WatchedBody::new(full("x"), unauthenticated, STALL, plain(), None)).await,
+            Err("InvalidRequest")
+        );
         let bodyless = of_operation("GetObject", Digests::default());
-        assert_eq!(read(WatchedBody::new(full("x"), bodyless, STALL, PLAIN, None)).await, Err("InvalidRequest"));
+        assert_eq!(read(WatchedBody::new(full("x"), bodyless, STALL, plain(), None)).await, Err("InvalidRequest"));
     }
 
     #[tokio::test]
     async fn a_silent_body_times_out_and_a_cut_one_is_incomplete() {
         let silent = StreamBody::new(futures::stream::pending::<Result<Frame<Bytes>, std::io::Error>>());
         let context = of_operation("PutObject", Digests::default());
-        let body = WatchedBody::new(silent, context, Duration::ZERO, PLAIN, None);
+        let body = WatchedBody::new(silent, context, Duration::ZERO, plain(), None);
         assert_eq!(read(body).await, Err("RequestTimeout"));
         let frames = [Ok(Frame::data(Bytes::from_static(b"a"))), Err(std::io::Error::other("reset"))];
         let context = of_operation("PutObject", Digests::default());
         let cut = StreamBody::new(futures::stream::iter(frames));
-        assert_eq!(read(WatchedBody::new(cut, context, STALL, PLAIN, None)).await, Err("IncompleteBody"));
+        assert_eq!(read(WatchedBody::new(cut, context, STALL, plain(), None)).await, Err("IncompleteBody"));
     }
 }
