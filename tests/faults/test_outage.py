@@ -48,11 +48,10 @@ class Line:
 
 
 @pytest.fixture(scope="module")
-def line(store: UpstreamStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
+def line(store: UpstreamStore) -> Iterator[Line]:
     """A way to the store that can be cut."""
     if store.name == "fs":
-        folder = tmp_path_factory.mktemp("fragile")
-        store = UpstreamStore("fs", {"kind": "fs", "path": str(folder / "blocks")})
+        pytest.skip("a folder that is held open can't be cut off")
     made = Line(store)
     yield made
     if made.proxy:

@@ -104,7 +104,6 @@ SPOILS: dict[str, Spoil] = {
     "text after the root": lambda o: f"{_sound(o)}x".encode(),
     "another root": lambda o: _sound(o).replace(o.root, "Other").encode(),
     "root in lower case": lambda o: _sound(o).replace(o.root, o.root.lower()).encode(),
-    "another namespace": lambda o: _sound(o).replace(NAMESPACE, "urn:evil").encode(),
     "wrapped": lambda o: f"<Wrap>{_sound(o)}</Wrap>".encode(),
     "empty root": lambda o: f"<{o.root}/>".encode(),
     "text in the root": lambda o: f"<{o.root}>text</{o.root}>".encode(),

@@ -229,7 +229,6 @@ def test_decoded_lengths(target: Target, mode: str, length: str) -> None:
 
 AFTER = {
     "junk": b"junk",
-    "an empty line": b"\r\n",
     "another chunk": b"5\r\nhello\r\n0\r\n\r\n",
     "a request": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
 }
