@@ -101,7 +101,7 @@ where
                     "Your socket connection to the server was not read from or written to within the timeout.";
                 return Poll::Ready(Err(Refused::new("RequestTimeout", message)));
             };
-            if frame.is_none() || self.inner.is_end_stream() {
+            if frame.is_none() || self.inner.as_ref().is_none_or(Body::is_end_stream) {
                 self.context.set_body_open(false);
             }
             return Poll::Ready(match frame {
