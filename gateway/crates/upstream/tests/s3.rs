@@ -3,11 +3,12 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::env;
+use std::sync::Arc;
 
 use blockgate_block::{Attributes, BlockRecord, Crc64, RECORD_META};
 use blockgate_upstream::{
-    BodyError, Capabilities, Conditions, ListRequest, MultipartRequest, PartRef, Payload, PutRequest, S3Settings,
-    S3Upstream, Upstream, UpstreamError,
+    BodyError, Capabilities, Conditions, ListRequest, Mapped, MultipartRequest, PartRef, Payload, PutRequest,
+    S3Settings, S3Upstream, Upstream, UpstreamError, conformance,
 };
 use bytes::Bytes;
 use futures::StreamExt as _;
@@ -41,6 +42,31 @@ async fn body(upstream: &dyn Upstream, bucket: &str, key: &str) -> Vec<u8> {
     reply.body.map(Result::unwrap).collect::<Vec<_>>().await.concat()
 }
 
+/// Everything that an upstream must do, with keys mapped.
+async fn conforms(name: &str, left_out: &[(&str, &str)]) {
+    if let Some(upstream) = server(name) {
+        let mut random = [0; 4];
+        getrandom::fill(&mut random).unwrap();
+        let prefix = format!("s3-{}", hex::encode(random));
+        conformance::run(Arc::new(Mapped::new(upstream)), &prefix, left_out).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn radosgw_conforms() {
+    let left_out = [("some_parts_are_enough", "radosgw 16 wants Complete to name every part that was stored")];
+    conforms("RADOSGW", &left_out).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn seaweedfs_conforms() {
+    let left_out = [(
+        "parts_are_listed_and_replaced",
+        "SeaweedFS goes on listing a part that was replaced; within one second, which is which can't be told",
+    )];
+    conforms("SEAWEEDFS", &left_out).await;
+}
+
 #[tokio::test]
 async fn abilities_are_found_out_and_leave_no_litter() {
     for (name, upstream) in servers() {
@@ -49,7 +75,7 @@ async fn abilities_are_found_out_and_leave_no_litter() {
         let modern = name == "SEAWEEDFS";
         let known = Capabilities {
             put_if_none_match: true,
-            put_if_match: true,
+            put_if_match: modern,
             conditional_complete: modern,
             crc64nvme: modern,
             tagging: true,

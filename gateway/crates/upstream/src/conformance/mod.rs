@@ -55,7 +55,7 @@ pub fn checks() -> Vec<Check> {
         tags::{ tags_are_kept, tags_of_writes }
         listing::{ listings_match_the_model, reserved_keys_are_hidden, listings_describe_objects, listing_nothing }
         keys::{ keys_that_stores_confuse }
-        multipart::{ parts_become_one_object, parts_become_one_block, parts_are_listed_and_replaced, uploads_are_listed, aborted_uploads_are_gone, wrong_completions, parts_of_copies, failed_parts_store_nothing, conditional_completion, completing_twice }
+        multipart::{ parts_become_one_object, parts_become_one_block, parts_are_listed_and_replaced, some_parts_are_enough, uploads_are_listed, aborted_uploads_are_gone, wrong_completions, parts_of_copies, failed_parts_store_nothing, conditional_completion, completing_twice }
     }
 }
 

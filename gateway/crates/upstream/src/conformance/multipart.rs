@@ -125,10 +125,20 @@ pub(super) async fn parts_are_listed_and_replaced(bench: Bench) {
     assert_eq!((numbers, page.truncated), (vec![2, 10], true));
     let (numbers, page) = list(10, 2).await;
     assert_eq!((numbers, page.truncated), (vec![10_000], false));
-    upload.complete(&[replaced]).await.unwrap();
-    assert_eq!(bench.get(&upload.key).await, pattern(0, 50));
+    upload.abort().await.unwrap();
     let list = bench.upstream.list_parts(&bench.bucket, &upload.key, &upload.id, 0, 10).await;
     assert_fails!(list, UpstreamError::NoSuchUpload);
+}
+
+/// Parts that Complete does not name are dropped, and of a part stored twice the latter counts.
+pub(super) async fn some_parts_are_enough(bench: Bench) {
+    let upload = Upload::begin(&bench, "a", MultipartRequest::default()).await;
+    for number in [1, 2, 10] {
+        upload.part(number, &pattern(u64::from(number), 100)).await;
+    }
+    let replaced = upload.part(2, &pattern(0, 50)).await;
+    upload.complete(&[replaced]).await.unwrap();
+    assert_eq!(bench.get(&upload.key).await, pattern(0, 50));
 }
 
 pub(super) async fn uploads_are_listed(bench: Bench) {

@@ -40,7 +40,7 @@ pub(super) async fn tags_are_kept(bench: Bench) {
 
 pub(super) async fn tags_of_writes(bench: Bench) {
     let key = bench.key("a");
-    let some = tags(&[("kv-ttl", "60"), ("a", "b & c")]);
+    let some = tags(&[("kv-ttl", "60"), ("a", "b + c")]);
     let request = PutRequest { tags: some.clone(), ..PutRequest::default() };
     let put = bench.put_with(&key, &Bytes::from_static(b"x"), request).await;
     if bench.upstream.capabilities().tagging {

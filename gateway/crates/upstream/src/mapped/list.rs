@@ -8,7 +8,7 @@ use futures::{StreamExt as _, TryStreamExt as _, future};
 
 use super::name::{
     HEAD_BYTES, LONG, SHORT_KEY_BYTES_MAX, before_long_group, is_ordinary, long_group, long_head, long_prefix,
-    may_begin_ordinary, short_key, short_name, short_prefix,
+    may_begin_ordinary, ordinary_start, short_key, short_name, short_prefix,
 };
 use super::{BASE64, KEY_META, Mapped};
 use crate::{Conditions, ListEntry, ListPage, ListRequest, Result, Upstream, UpstreamError};
@@ -40,12 +40,12 @@ impl<P> Part<P> {
 
 impl<U: Upstream> Mapped<U> {
     pub(super) async fn merged(&self, bucket: &str, request: &ListRequest) -> Result<ListPage> {
-        if request.prefix.starts_with(RESERVED_PREFIX) {
+        if request.prefix.starts_with(RESERVED_PREFIX) || request.limit == 0 {
             return self.inner.list(bucket, request).await;
         }
         let view = View::of(request);
         let wanted = request.limit as usize + 1;
-        let ordinary = may_begin_ordinary(&request.prefix).then(|| request.start_after.clone());
+        let ordinary = may_begin_ordinary(&request.prefix).then(|| request.start_after.as_deref().map(ordinary_start));
         let mut ordinary = Part::new(ordinary);
         let mut short = Part::new(Some(view.short_start()));
         let mut long = Part::new(Some(view.long_start()));
@@ -92,7 +92,8 @@ impl<U: Upstream> Mapped<U> {
                 ListEntry::Object { key, .. } => is_ordinary(key),
                 ListEntry::CommonPrefix(prefix) => may_begin_ordinary(prefix),
             };
-            part.buffer.extend(page.entries.into_iter().filter(reachable));
+            let shown = |entry: &ListEntry| view.is_after_start(entry.name()) && reachable(entry);
+            part.buffer.extend(page.entries.into_iter().filter(shown));
         }
         Ok(())
     }

@@ -25,8 +25,8 @@ const GOES_ON: char = '~';
 
 /// Whether every store keeps this key as it is, apart from all others.
 pub(super) fn is_ordinary(key: &str) -> bool {
-    // `.blockgate` as an object would stand in the way of the directory.
-    key != ".blockgate" && characters_are_kept(key) && key.split('/').all(segment_is_kept)
+    // `.blockgate` as an object would stand in the way of the directory. The SDK takes blanks for no key.
+    key != ".blockgate" && !key.trim().is_empty() && characters_are_kept(key) && key.split('/').all(segment_is_kept)
 }
 
 /// Whether ordinary keys may begin so.
@@ -36,6 +36,28 @@ pub(super) fn may_begin_ordinary(prefix: &str) -> bool {
         && whole.is_none_or(|whole| whole.split('/').all(segment_is_kept))
         && last.len() <= SEGMENT_BYTES_MAX
 }
+
+/// Where to begin to list the ordinary keys after `after`: most of those before are left out, too.
+///
+/// Some stores rewrite a start that no key of theirs can have, and so might begin too late.
+pub(super) fn ordinary_start(after: &str) -> String {
+    let is_dots = |text: &str| matches!(text.rsplit('/').next(), Some("." | ".."));
+    if may_begin_ordinary(after) && !is_dots(after) {
+        return after.to_owned();
+    }
+    // The longest beginning that ordinary keys may have, and what comes instead of what they may go on with.
+    let ends: Vec<usize> = after.char_indices().map(|(at, _)| at).collect();
+    let longest = ends.partition_point(|end| may_begin_ordinary(&after[..*end]));
+    let begin = &after[..longest.checked_sub(1).map_or(0, |last| ends[last])];
+    let next = after[begin.len()..].chars().next().unwrap_or(FIRST_KEPT);
+    let last_before = (FIRST_KEPT..next).rev().take(64).map(|c| format!("{begin}{c}{LAST}"));
+    let start = last_before.into_iter().find(|start| may_begin_ordinary(start));
+    start.unwrap_or_else(|| if is_dots(begin) { ordinary_start(begin) } else { begin.to_owned() })
+}
+
+/// The first character that ordinary keys may hold, and the last.
+const FIRST_KEPT: char = ' ';
+const LAST: char = '\u{10ffff}';
 
 fn characters_are_kept(text: &str) -> bool {
     !text.chars().any(|c| c.is_control() || matches!(c, '\\' | '\u{fffe}' | '\u{ffff}'))
@@ -160,6 +182,8 @@ mod tests {
     #[test]
     fn odd_keys_are_not() {
         for key in [
+            " ",
+            "\u{2028}",
             "/",
             "/a",
             "a/",
@@ -202,6 +226,26 @@ mod tests {
                 other => assert!(len > SHORT_KEY_BYTES_MAX, "{other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn starts_that_stores_would_rewrite() {
+        for (after, start) in [
+            ("a/b", "a/b"),
+            ("a/", "a/"),
+            ("/models", ".\u{10ffff}"),
+            ("a//b", "a/.\u{10ffff}"),
+            ("a/..", "a/.-\u{10ffff}"),
+            ("a/../b", "a/...\u{10ffff}"),
+            ("a\\b", "a[\u{10ffff}"),
+            ("a\u{1}", "a"),
+            ("a/.\u{1}", "a/-\u{10ffff}"),
+            ("\u{1}", ""),
+        ] {
+            assert_eq!(ordinary_start(after), start, "{after:?}");
+        }
+        let full = "w".repeat(255);
+        assert_eq!(ordinary_start(&format!("{full}w")), format!("{full}/\u{10ffff}"));
     }
 
     #[test]
@@ -259,6 +303,16 @@ mod tests {
         fn ordinary_keys_have_ordinary_prefixes(key in keys(), cut in 0usize..40) {
             let cut = (0..=cut.min(key.len())).rev().find(|at| key.is_char_boundary(*at)).unwrap();
             prop_assert!(!is_ordinary(&key) || may_begin_ordinary(&key[..cut]));
+        }
+
+        #[test]
+        fn no_ordinary_key_comes_before_the_start(after in keys(), near in "[-./0~ab\u{1}]{0,3}", cut in 0usize..9) {
+            let start = ordinary_start(&after);
+            prop_assert!(start <= after && may_begin_ordinary(&start), "{start:?}");
+            prop_assert!(!matches!(start.rsplit('/').next(), Some("." | "..")), "{start:?}");
+            let cut = (0..=cut.min(after.len())).rev().find(|at| after.is_char_boundary(after.len() - at)).unwrap();
+            let key = format!("{}{near}", &after[..after.len() - cut]);
+            prop_assert!(!is_ordinary(&key) || key <= after || key > start, "{key:?} {start:?}");
         }
 
         #[test]

@@ -43,6 +43,9 @@ impl S3Upstream {
     }
 
     pub(super) async fn make_bucket(&self, bucket: &str) -> Result<()> {
+        if !name_is_valid(bucket) {
+            return Err(UpstreamError::InvalidBucketName(bucket.to_owned()));
+        }
         // Asked first, since radosgw and AWS in us-east-1 answer 200 when the bucket is there.
         match self.describe_bucket(bucket).await {
             Ok(_) => return Err(UpstreamError::BucketExists),
@@ -90,5 +93,43 @@ impl S3Upstream {
         self.call(Subject::Bucket, self.sdk().head_bucket().bucket(bucket).send()).await?;
         self.saw(bucket);
         Ok(BucketInfo { name: bucket.to_owned(), created_at: None })
+    }
+}
+
+/// S3's own rule: some stores are laxer, and what one of them takes another can't hold.
+fn name_is_valid(bucket: &str) -> bool {
+    let labels_are_valid = bucket.split('.').all(|label| {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && label.bytes().all(plain)
+    });
+    (3..=63).contains(&bucket.len()) && labels_are_valid && bucket.parse::<std::net::Ipv4Addr>().is_err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bucket_names() {
+        for good in ["abc", "a.b-c", "1a2", &"x".repeat(63)] {
+            assert!(name_is_valid(good), "{good}");
+        }
+        for bad in [
+            "",
+            "ab",
+            "..",
+            "a..b",
+            "ab_c",
+            "-abc",
+            "abc-",
+            "a.-b",
+            "Abc",
+            "a/b",
+            "10.1.2.3",
+            "ab\u{e9}c",
+            &"x".repeat(64),
+        ] {
+            assert!(!name_is_valid(bad), "{bad}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use aws_sdk_s3::types::{MetadataDirective, TaggingDirective};
 use super::S3Upstream;
 use super::error::{Subject, unquoted};
 use super::meta::{headers_of, tags_to_wire};
+use super::multipart::{may_name_upload, part_number};
 use super::object::{range_header, time};
 use crate::{Conditions, CopyRequest, PartCopyRequest, Result, Stored, UpstreamError};
 
@@ -42,21 +43,22 @@ impl S3Upstream {
     }
 
     pub(super) async fn copy_part(&self, request: PartCopyRequest) -> Result<Stored> {
-        self.abilities(&request.bucket).await?;
+        may_name_upload(&request.upload_id)?;
         let from = (&*request.source_bucket, &*request.source_key);
         let conditions = self.source_conditions(from, request.source_conditions).await?;
-        let number = i32::try_from(request.number).map_err(|_| UpstreamError::InvalidRequest("part number".into()))?;
         let copy = self.sdk().upload_part_copy().copy_source(source(from.0, from.1)).bucket(&request.bucket);
         let copy = copy
             .key(&request.key)
             .upload_id(&request.upload_id)
-            .part_number(number)
+            .part_number(part_number(request.number)?)
             .set_copy_source_range(request.source_range.as_ref().map(range_header))
             .set_copy_source_if_match(conditions.if_match)
             .set_copy_source_if_none_match(conditions.if_none_match)
             .set_copy_source_if_modified_since(conditions.if_modified_since.map(Into::into))
             .set_copy_source_if_unmodified_since(conditions.if_unmodified_since.map(Into::into));
-        let output = self.call(Subject::Object, copy.customize().config_override(self.slow_once()).send()).await?;
+        // radosgw demands a length, though there is no body.
+        let copy = copy.customize().mutate_request(|request| drop(request.headers_mut().insert("content-length", "0")));
+        let output = self.call(Subject::Object, copy.config_override(self.slow_once()).send()).await?;
         let result = output.copy_part_result();
         let etag = result.and_then(|result| result.e_tag()).unwrap_or_default();
         Ok(Stored { upstream_etag: unquoted(etag), stored_at: time(result.and_then(|result| result.last_modified())) })

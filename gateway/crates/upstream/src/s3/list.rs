@@ -1,7 +1,10 @@
 //! Listing objects.
 
+use std::pin::pin;
+
 use aws_sdk_s3::types::EncodingType;
 use blockgate_block::RESERVED_PREFIX;
+use futures::{StreamExt as _, TryStreamExt as _, future, stream};
 
 use super::S3Upstream;
 use super::error::{Subject, unquoted};
@@ -11,6 +14,9 @@ use crate::{ListEntry, ListPage, ListRequest, Result, UpstreamError};
 
 /// Most entries that S3 returns at once.
 const PAGE_MAX: usize = 1000;
+
+/// Common prefixes looked into at once.
+const CHECKS: usize = 16;
 
 /// Follows every name that begins as asked, but for one that goes on with this very character.
 const LAST_CHARACTER: char = '\u{10ffff}';
@@ -32,17 +38,18 @@ impl S3Upstream {
     pub(super) async fn list_objects(&self, bucket: &str, request: &ListRequest) -> Result<ListPage> {
         let limit = request.limit as usize;
         let mut page = ListPage::default();
+        if limit == 0 {
+            return Ok(page);
+        }
         let mut from = request.start_after.as_deref().map_or(From::Start, |after| From::After(skip(request, after)));
         loop {
             // One more than asked tells whether more follow, even if what follows is hidden.
             let want = (limit - page.entries.len() + 1).min(PAGE_MAX);
             let raw = self.raw_page(bucket, request, from, want).await?;
-            let mut last_is_hidden = false;
-            for entry in raw.entries {
-                last_is_hidden = hidden(&request.prefix, entry.name());
-                if last_is_hidden || !self.is_wanted(bucket, request, &entry).await? {
-                    continue;
-                }
+            let last_is_hidden = raw.entries.last().is_some_and(|last| hidden(&request.prefix, last.name()));
+            let judged = raw.entries.into_iter().map(|entry| self.unless_unwanted(bucket, request, entry));
+            let mut wanted = pin!(stream::iter(judged).buffered(CHECKS).try_filter_map(future::ok));
+            while let Some(entry) = wanted.try_next().await? {
                 if page.entries.len() == limit {
                     page.truncated = true;
                     return Ok(page);
@@ -58,20 +65,31 @@ impl S3Upstream {
         }
     }
 
-    /// Whether an entry that is not hidden belongs into the listing.
-    async fn is_wanted(&self, bucket: &str, request: &ListRequest, entry: &ListEntry) -> Result<bool> {
+    /// The entry, if it belongs into the listing.
+    async fn unless_unwanted(
+        &self,
+        bucket: &str,
+        request: &ListRequest,
+        entry: ListEntry,
+    ) -> Result<Option<ListEntry>> {
         // Stores differ in whether the start names a common prefix, too, or just a key within it.
-        if request.start_after.as_deref().is_some_and(|after| entry.name() <= folded(request, after)) {
-            return Ok(false);
+        let seen = request.start_after.as_deref().is_some_and(|after| entry.name() <= folded(request, after));
+        if seen || hidden(&request.prefix, entry.name()) {
+            return Ok(None);
         }
-        match entry {
-            // A short common prefix may stand for hidden keys alone.
-            ListEntry::CommonPrefix(prefix) if RESERVED_PREFIX.starts_with(prefix.as_str()) => {
+        match &entry {
+            ListEntry::CommonPrefix(prefix) if self.may_be_empty(prefix) => {
                 let within = ListRequest { prefix: prefix.clone(), limit: 1, ..ListRequest::default() };
-                Ok(!Box::pin(self.list_objects(bucket, &within)).await?.entries.is_empty())
+                let found = Box::pin(self.list_objects(bucket, &within)).await?;
+                Ok((!found.entries.is_empty()).then_some(entry))
             }
-            _ => Ok(true),
+            _ => Ok(Some(entry)),
         }
+    }
+
+    /// Whether a common prefix may stand for nothing, or for hidden keys alone.
+    fn may_be_empty(&self, prefix: &str) -> bool {
+        RESERVED_PREFIX.starts_with(prefix) || self.inner.capabilities.get().is_none_or(|known| known.empty_prefixes)
     }
 
     async fn raw_page(&self, bucket: &str, request: &ListRequest, from: From, want: usize) -> Result<RawPage> {

@@ -14,6 +14,10 @@ use crate::{
 
 /// Most bytes that one CopyObject takes.
 const COPY_BYTES_MAX: u64 = 5 << 30;
+/// The last part number.
+const PARTS_MAX: i32 = 10_000;
+/// No store's upload ids are longer.
+const UPLOAD_ID_BYTES_MAX: usize = 1024;
 /// Most unfinished uploads that are put into order for a listing.
 const UPLOADS_MAX: usize = 100_000;
 
@@ -50,6 +54,7 @@ impl S3Upstream {
         number: u32,
         payload: Payload,
     ) -> Result<String> {
+        may_name_upload(upload_id)?;
         let (attempt, operation) = self.upload_patience(payload.len_bytes());
         let body = RequestBody::of(payload).await?;
         let length = i64::try_from(body.len_bytes).map_err(|_| UpstreamError::EntityTooLarge)?;
@@ -69,6 +74,7 @@ impl S3Upstream {
         conditions: &Conditions,
         record: Option<(&Attributes, BlockRecord)>,
     ) -> Result<Stored> {
+        may_name_upload(upload_id)?;
         if parts.windows(2).any(|pair| pair[0].number >= pair[1].number) {
             return Err(UpstreamError::InvalidPartOrder);
         }
@@ -97,12 +103,20 @@ impl S3Upstream {
     async fn complete(&self, completion: Completion) -> Result<Stored> {
         let Completion { bucket, key, upload_id, parts, conditions, record } = completion;
         let parts = CompletedMultipartUpload::builder().set_parts(Some(parts)).build();
-        let complete = self.sdk().complete_multipart_upload().bucket(&bucket).key(&key).upload_id(upload_id);
+        let complete = self.sdk().complete_multipart_upload().bucket(&bucket).key(&key).upload_id(&upload_id);
         let complete = complete
             .multipart_upload(parts)
             .set_if_match(conditions.if_match)
             .set_if_none_match(conditions.if_none_match);
-        let output = self.call(Subject::Upload, complete.customize().config_override(self.slow_once()).send()).await?;
+        let send = complete.customize().config_override(self.slow_once()).send();
+        let output = match self.call(Subject::Upload, send).await {
+            Err(UpstreamError::Unavailable(words)) if words.contains("already in progress") => {
+                // radosgw says so of an upload that was aborted, too.
+                self.stored_parts(&bucket, &key, &upload_id, 0, 1).await?;
+                return Err(UpstreamError::Unavailable(words));
+            }
+            result => result?,
+        };
         let mut etag = unquoted(output.e_tag().unwrap_or_default());
         let keeps_tags = self.abilities(&bucket).await.unwrap_or_default().upload_tags;
         let mut tags = Vec::new();
@@ -145,6 +159,7 @@ impl S3Upstream {
     }
 
     pub(super) async fn abort_upload(&self, bucket: &str, key: &str, upload_id: &str) -> Result<()> {
+        may_name_upload(upload_id)?;
         let abort = self.sdk().abort_multipart_upload().bucket(bucket).key(key).upload_id(upload_id);
         self.call(Subject::Upload, abort.send()).await.map(drop)
     }
@@ -157,16 +172,26 @@ impl S3Upstream {
         after: u32,
         limit: u32,
     ) -> Result<PartList> {
+        may_name_upload(upload_id)?;
         let list = self.sdk().list_parts().bucket(bucket).key(key).upload_id(upload_id);
         let list = list.part_number_marker(after.to_string()).max_parts(i32::try_from(limit).unwrap_or(i32::MAX));
         let output = self.call(Subject::Upload, list.send()).await?;
-        let parts = output.parts().iter().map(|part| PartInfo {
-            number: part.part_number().and_then(|number| number.try_into().ok()).unwrap_or(0),
-            etag: unquoted(part.e_tag().unwrap_or_default()),
-            size_bytes: part.size().and_then(|size| size.try_into().ok()).unwrap_or(0),
-            last_modified: time(part.last_modified()),
-        });
-        Ok(PartList { parts: parts.collect(), truncated: output.is_truncated == Some(true) })
+        let mut parts: Vec<PartInfo> = Vec::new();
+        for part in output.parts() {
+            let part = PartInfo {
+                number: part.part_number().and_then(|number| number.try_into().ok()).unwrap_or(0),
+                etag: unquoted(part.e_tag().unwrap_or_default()),
+                size_bytes: part.size().and_then(|size| size.try_into().ok()).unwrap_or(0),
+                last_modified: time(part.last_modified()),
+            };
+            match parts.last_mut().filter(|last| last.number == part.number) {
+                // SeaweedFS lists a part that was replaced, too.
+                Some(last) if last.last_modified <= part.last_modified => *last = part,
+                Some(_) => {}
+                None => parts.push(part),
+            }
+        }
+        Ok(PartList { parts, truncated: output.is_truncated == Some(true) })
     }
 
     /// All are read and put into order here: stores order uploads of one key by time, and radosgw orders keys by what follows
@@ -223,8 +248,16 @@ fn with_record(attributes: &Attributes, record: BlockRecord) -> Attributes {
     attributes
 }
 
-fn part_number(number: u32) -> Result<i32> {
-    i32::try_from(number).map_err(|_| UpstreamError::InvalidRequest(format!("{number} is no part number")))
+/// Stores answer in many ways to ids that might be paths.
+pub(super) fn may_name_upload(id: &str) -> Result<()> {
+    let odd =
+        id.is_empty() || id.len() > UPLOAD_ID_BYTES_MAX || id.contains(['/', '\\']) || id.contains(char::is_control);
+    if odd { Err(UpstreamError::NoSuchUpload) } else { Ok(()) }
+}
+
+pub(super) fn part_number(number: u32) -> Result<i32> {
+    let number = i32::try_from(number).ok().filter(|number| (1..=PARTS_MAX).contains(number));
+    number.ok_or_else(|| UpstreamError::InvalidRequest(format!("part numbers are 1 to {PARTS_MAX}")))
 }
 
 #[cfg(test)]

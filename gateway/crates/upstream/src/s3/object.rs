@@ -121,7 +121,8 @@ impl S3Upstream {
         };
         let (attempt, operation) = self.upload_patience(payload.len_bytes());
         let mut config = self.patience(attempt, operation);
-        if conditions.any() {
+        let conditional = conditions.any();
+        if conditional {
             // After a first try that succeeded unheard, a second would be told that the condition does not hold.
             config = config.retry_config(RetryConfig::disabled());
         }
@@ -132,7 +133,13 @@ impl S3Upstream {
         let put = put.set_checksum_crc64_nvme(crc64.map(|crc64| BASE64.encode(crc64.to_be_bytes())));
         let put = put.customize().mutate_request(move |request| headers.apply(request));
         let send = put.disable_payload_signing().config_override(config).send();
-        let output = self.upload(Subject::Bucket, send, body.progress).await?;
+        let output = match self.upload(Subject::Bucket, send, body.progress).await {
+            // How radosgw names a race that was lost.
+            Err(UpstreamError::Unavailable(words)) if conditional && words == "UnknownError" => {
+                return Err(UpstreamError::Conflict);
+            }
+            result => result?,
+        };
         self.saw(bucket);
         Ok(Stored { upstream_etag: unquoted(output.e_tag().unwrap_or_default()), stored_at: self.inner.clock.now() })
     }
@@ -198,15 +205,24 @@ impl S3Upstream {
     }
 
     pub(super) async fn object_tags(&self, bucket: &str, key: &str) -> Result<Vec<(String, String)>> {
-        let _permit = self.permit().await?;
-        match self.sdk().get_object_tagging().bucket(bucket).key(key).send().await {
-            Ok(output) => Ok(output.tag_set.into_iter().map(|tag| (tag.key, tag.value)).collect()),
-            Err(error) if is_empty_success(error.raw_response()) => Ok(Vec::new()),
-            Err(error) => Err(mapped(&error, Subject::Object)),
+        let permit = self.permit().await?;
+        let answer = self.sdk().get_object_tagging().bucket(bucket).key(key).send().await;
+        drop(permit);
+        let tags: Vec<_> = match answer {
+            Ok(output) => output.tag_set.into_iter().map(|tag| (tag.key, tag.value)).collect(),
+            Err(error) if is_empty_success(error.raw_response()) => Vec::new(),
+            Err(error) => return Err(mapped(&error, Subject::Object)),
+        };
+        if tags.is_empty() {
+            // SeaweedFS answers so for a directory, too.
+            self.head_object(bucket, key, &Conditions::default()).await?;
         }
+        Ok(tags)
     }
 
     pub(super) async fn set_object_tags(&self, bucket: &str, key: &str, tags: &[(String, String)]) -> Result<()> {
+        // SeaweedFS would tag a directory.
+        self.head_object(bucket, key, &Conditions::default()).await?;
         if tags.is_empty() {
             let send = self.sdk().delete_object_tagging().bucket(bucket).key(key).send();
             return self.call(Subject::Object, send).await.map(drop);
@@ -272,7 +288,7 @@ impl ReadConditions {
     }
 }
 
-/// Conditions of a write.
+/// Conditions of a write that a store may know.
 pub(super) struct WriteConditions {
     pub(super) if_match: Option<String>,
     pub(super) if_none_match: Option<String>,

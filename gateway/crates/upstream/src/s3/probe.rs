@@ -14,7 +14,7 @@ use blockgate_block::{Crc64, RESERVED_PREFIX};
 use super::copy::source;
 use super::error::{Subject, mapped};
 use super::{S3Upstream, UpstreamError};
-use crate::{Capabilities, Result};
+use crate::{Capabilities, Conditions, Result};
 
 /// What a store was seen to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub(super) struct Abilities {
     pub(super) copy_tags: bool,
     /// A finished upload has the tags that it was begun with.
     pub(super) upload_tags: bool,
+    /// Common prefixes are listed that no key has any more.
+    pub(super) empty_prefixes: bool,
 }
 
 impl From<Abilities> for Capabilities {
@@ -94,12 +96,18 @@ impl S3Upstream {
         let mut abilities = Abilities {
             crc64nvme: takes_all && status(&put().tagging(TAG).checksum_crc64_nvme(checksum(b"")).send().await)? == 400,
             tagging: self.has_tag(bucket, key).await?,
-            put_if_match: status(&put().if_match(OTHER_ETAG).tagging(TAG).send().await)? == 412,
             put_if_none_match: status(&put().if_none_match("*").tagging(TAG).send().await)? == 412,
             ..Abilities::default()
         };
+        if status(&put().if_match(OTHER_ETAG).tagging(TAG).send().await)? == 412 {
+            // One that refuses every ETag has not understood: radosgw 16 compares it quotes and all.
+            let etag = self.head_object(bucket, key, &Conditions::default()).await?.upstream_etag;
+            let right = put().if_match(format!("\"{etag}\"")).tagging(TAG).send().await;
+            abilities.put_if_match = status(&right)? == 200;
+        }
         self.try_copies(bucket, key, &mut abilities).await?;
         self.try_upload(bucket, key, &mut abilities).await?;
+        abilities.empty_prefixes = self.lists_empty_prefixes(bucket, key).await?;
         Ok(abilities)
     }
 
@@ -138,6 +146,16 @@ impl S3Upstream {
             .await?;
         }
         Ok(())
+    }
+
+    /// Stores that keep objects in directories may go on showing those that have become empty.
+    async fn lists_empty_prefixes(&self, bucket: &str, key: &str) -> Result<bool> {
+        let within = format!("{key}-folder/");
+        let put = self.sdk().put_object().bucket(bucket).key(format!("{within}x")).body(SdkStream::from_static(BODY));
+        self.call(Subject::Object, put.send()).await?;
+        self.delete_object(bucket, &format!("{within}x")).await?;
+        let list = self.sdk().list_objects_v2().bucket(bucket).prefix(format!("{key}-folder")).delimiter("/");
+        Ok(!self.call(Subject::Bucket, list.send()).await?.common_prefixes().is_empty())
     }
 
     async fn has_tag(&self, bucket: &str, key: &str) -> Result<bool> {
