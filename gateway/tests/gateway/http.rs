@@ -53,6 +53,13 @@ impl<S: Read + Write> Connection<S> {
         self.send(head.as_bytes());
     }
 
+    /// Sends the head of a signed upload and waits until the server wants its body: then the request is in flight.
+    pub(crate) fn begin_upload(&mut self, path: &str, body_bytes: usize) {
+        let head = signed_head("PUT", path, &self.host, body_bytes);
+        self.send(head.replacen("\r\n", "\r\nexpect: 100-continue\r\n", 1).as_bytes());
+        assert_eq!(self.read_head().status, 100);
+    }
+
     /// Reads an answer's head.
     pub(crate) fn read_head(&mut self) -> Head {
         let mut lines = Vec::new();

@@ -126,7 +126,7 @@ fn draining_lets_a_slow_upload_end() {
     let s3 = gateway.s3[0];
     assert_eq!(ask(s3, "PUT", "/drain", b"").0, 200);
     let mut slow = Connection::open(s3);
-    slow.send_head("PUT", "/drain/block", 10);
+    slow.begin_upload("/drain/block", 10);
     slow.send(b"01234");
     gateway.signal(Signal::TERM);
     gateway.wait_for_log("draining");
@@ -146,7 +146,7 @@ fn draining_takes_no_longer_than_it_may() {
     let s3 = gateway.s3[0];
     assert_eq!(ask(s3, "PUT", "/drain", b"").0, 200);
     let mut stuck = Connection::open(s3);
-    stuck.send_head("PUT", "/drain/block", 10);
+    stuck.begin_upload("/drain/block", 10);
     stuck.send(b"01234");
     gateway.signal(Signal::TERM);
     gateway.wait_for_log("requests in flight were cut");
@@ -161,7 +161,7 @@ fn a_second_signal_ends_the_process_at_once() {
     let s3 = gateway.s3[0];
     assert_eq!(ask(s3, "PUT", "/drain", b"").0, 200);
     let mut stuck = Connection::open(s3);
-    stuck.send_head("PUT", "/drain/block", 10);
+    stuck.begin_upload("/drain/block", 10);
     gateway.signal(Signal::TERM);
     gateway.wait_for_log("draining");
     gateway.signal(Signal::INT);

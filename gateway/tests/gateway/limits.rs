@@ -59,16 +59,11 @@ fn more_requests_than_allowed_are_asked_to_slow_down() {
     let s3 = gateway.s3[0];
     assert_eq!(ask(s3, "PUT", "/shed", b"").0, 200);
     let mut first = Connection::open(s3);
-    first.send_head("PUT", "/shed/block", 4);
-    // The first one is in flight once the second is refused.
-    let refused = loop {
-        let (status, body) = ask(s3, "GET", "/", b"");
-        if status != 200 {
-            break (status, String::from_utf8(body).unwrap());
-        }
-    };
-    assert_eq!(refused.0, 503);
-    assert!(refused.1.contains("<Code>SlowDown</Code>"), "{}", refused.1);
+    first.begin_upload("/shed/block", 4);
+    let (status, refusal) = ask(s3, "GET", "/", b"");
+    assert_eq!(status, 503);
+    let refusal = String::from_utf8(refusal).unwrap();
+    assert!(refusal.contains("<Code>SlowDown</Code>"), "{refusal}");
     let (_, metrics) = get(gateway.ops, "/metrics");
     assert!(metrics.contains("limit=\"max_concurrent_requests\""), "{metrics}");
     first.send(b"abcd");
