@@ -1,5 +1,7 @@
 //! The fault decorator does what it is told, and nothing else.
 
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

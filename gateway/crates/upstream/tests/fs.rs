@@ -1,6 +1,8 @@
 //! The fs upstream: the suite that all upstreams pass, alone and behind the fault decorator; two gateways on one
 //! directory; a gateway that is killed.
 
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 use std::path::Path;
 use std::sync::Arc;
 

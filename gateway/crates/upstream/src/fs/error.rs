@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use crate::UpstreamError;
 
 /// An error of the file system while doing `what`.
-pub(super) fn io_failed(what: &str, error: io::Error) -> UpstreamError {
+pub(super) fn io_failed(what: &str, error: &io::Error) -> UpstreamError {
     let text = format!("{what}: {error}");
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => UpstreamError::Full,
@@ -19,7 +19,7 @@ pub(super) fn io_failed(what: &str, error: io::Error) -> UpstreamError {
 
 /// [`io_failed`] for `map_err`.
 pub(super) fn failed(what: &'static str) -> impl Fn(io::Error) -> UpstreamError {
-    move |error| io_failed(what, error)
+    move |error| io_failed(what, &error)
 }
 
 #[cfg(test)]
@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_not_an_outage() {
-        let of = |errno: rustix::io::Errno| io_failed("x", errno.into());
+        let of = |errno: rustix::io::Errno| io_failed("x", &errno.into());
         assert!(matches!(of(rustix::io::Errno::NOSPC), UpstreamError::Full));
         assert!(matches!(of(rustix::io::Errno::DQUOT), UpstreamError::Full));
         assert!(matches!(of(rustix::io::Errno::IO), UpstreamError::Unavailable(_)));

@@ -145,6 +145,7 @@ impl Meta {
 }
 
 /// A file at a key's path.
+#[allow(clippy::large_enum_variant, reason = "there is one at a time, on the stack")]
 #[derive(Debug)]
 pub(super) enum Current {
     /// An object.

@@ -224,7 +224,7 @@ fn join(root: &Arc<Root>, bucket: &str, key: &str, upload: &Upload, request: Com
         Upload::open(root, bucket, key, upload.id.as_str())?;
         judge_conditions(current)
     };
-    seal_and_publish(root, bucket, key, temp, meta, &judge)
+    seal_and_publish(root, bucket, key, temp, &meta, &judge)
 }
 
 /// Opens the parts that Complete names, if they are there as it names them.

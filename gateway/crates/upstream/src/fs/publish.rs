@@ -44,7 +44,7 @@ pub(super) fn publish(root: &Root, bucket: &str, path: &KeyPath, mut new: Sealed
             Ok(parent) => parent,
             // Emptied and removed while it was being opened.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            Err(error) => return Err(io_failed("cannot create directories", error)),
+            Err(error) => return Err(io_failed("cannot create directories", &error)),
         };
         let done = match judge(None) {
             Ok(()) => create(root, &parent, path, &new)?,
@@ -62,7 +62,7 @@ fn create(root: &Root, parent: &Dir, path: &KeyPath, new: &Sealed) -> Result<boo
     match root.temp.link(new.name(), parent, &path.file) {
         Ok(()) => Ok(true),
         Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => Ok(false),
-        Err(error) => Err(io_failed("cannot link the object", error)),
+        Err(error) => Err(io_failed("cannot link the object", &error)),
     }
 }
 
@@ -82,7 +82,7 @@ fn replace(root: &Root, parent: &Dir, path: &KeyPath, new: &mut Sealed, judge: J
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             return help(root, parent, path, current.id()).map(|()| false);
         }
-        Err(error) => return Err(io_failed("cannot claim the object", error)),
+        Err(error) => return Err(io_failed("cannot claim the object", &error)),
     }
     // From here on anyone may carry it out, and must find the file.
     new.keep();
@@ -110,7 +110,7 @@ pub(super) fn remove(root: &Root, bucket: &Dir, path: &KeyPath) -> Result<Option
                 help(root, &parent, path, current.id())?;
                 continue;
             }
-            Err(error) => return Err(io_failed("cannot claim the object", error)),
+            Err(error) => return Err(io_failed("cannot claim the object", &error)),
         }
         let is_current = is_current(&parent, path, current.id());
         if claimed_at.elapsed() >= root.lease / 2 {

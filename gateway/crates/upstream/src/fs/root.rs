@@ -42,7 +42,7 @@ pub(super) struct Root {
 impl Root {
     /// Opens a root, creating it where it is absent, and makes sure that the file system can do what is needed.
     pub(super) fn open(path: &Path, lease: Duration) -> Result<Self> {
-        let at = |error: io::Error| io_failed(&format!("cannot use {}", path.display()), error);
+        let at = |error: io::Error| io_failed(&format!("cannot use {}", path.display()), &error);
         let dir = Dir::open_path(path).map_err(at)?;
         let own = dir.open_or_create(OWN_DIR).map_err(at)?;
         let temp = own.open_or_create("tmp").map_err(at)?;

@@ -95,7 +95,7 @@ pub(super) fn put(root: &Root, bucket: &str, key: &str, request: PutRequest, mut
         tags: request.tags,
         ..temp.meta(etag)
     };
-    seal_and_publish(root, bucket, key, temp, meta, &conditions(&request.conditions))
+    seal_and_publish(root, bucket, key, temp, &meta, &conditions(&request.conditions))
 }
 
 /// Judges by conditions.
@@ -108,11 +108,11 @@ pub(super) fn seal_and_publish(
     bucket: &str,
     key: &str,
     temp: Temp,
-    meta: Meta,
+    meta: &Meta,
     judge: Judge<'_>,
 ) -> Result<Stored> {
     let stored = Stored { upstream_etag: meta.etag.clone(), stored_at: meta.stored_at() };
-    let sealed = temp.seal(&meta).map_err(failed("cannot write"))?;
+    let sealed = temp.seal(meta).map_err(failed("cannot write"))?;
     publish(root, bucket, &KeyPath::of(key), sealed, judge)?;
     Ok(stored)
 }
@@ -136,7 +136,7 @@ pub(super) fn copy(root: &Arc<Root>, request: &CopyRequest) -> Result<Stored> {
         let version = source.meta.version.as_str();
         let same = |current: Option<&Current>| replaces(current, version);
         let judge: Judge<'_> = if onto_itself { &same } else { &|_| Ok(()) };
-        seal_and_publish(root, &request.bucket, &request.key, temp, meta, judge)
+        seal_and_publish(root, &request.bucket, &request.key, temp, &meta, judge)
     })
 }
 
@@ -149,7 +149,7 @@ pub(super) fn set_tags(root: &Arc<Root>, bucket: &str, key: &str, tags: &[(Strin
         let version = temp.meta(String::new()).version;
         let meta = Meta { version, tags: tags.to_vec(), ..source.meta.clone() };
         let same = |current: Option<&Current>| replaces(current, source.meta.version.as_str());
-        seal_and_publish(root, bucket, key, temp, meta, &same)
+        seal_and_publish(root, bucket, key, temp, &meta, &same)
     })
     .map(drop)
 }
