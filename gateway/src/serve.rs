@@ -75,6 +75,7 @@ pub(crate) async fn serve(config: Config) -> Result<(), ServeError> {
     welcome.show();
 
     let signal = signals.next().await;
+    sender.enter(Phase::Leaving);
     tracing::info!(signal, "draining");
     tokio::spawn(async move {
         let signal = signals.next().await;
@@ -138,13 +139,13 @@ fn start(
     listeners
 }
 
+/// What follows once readiness says no.
 async fn drain(
     server: &config::Server,
     sender: &PhaseSender,
     mut listeners: JoinSet<()>,
     gateway: &Gateway,
 ) -> Result<(), ServeError> {
-    sender.enter(Phase::Leaving);
     tokio::time::sleep(server.drain_grace).await;
     sender.enter(Phase::Closing);
     let all_ended = async { while listeners.join_next().await.is_some() {} };

@@ -54,9 +54,10 @@ def test_what_is_not_supported(gateway: Gateway, s3: Any, bucket: str) -> None:
         return
     assert refusal(s3.get_bucket_website, Bucket=bucket) == (404, "NoSuchWebsiteConfiguration")
     assert refusal(s3.get_bucket_lifecycle_configuration, Bucket=bucket) == (404, "NoSuchLifecycleConfiguration")
+    rule = {"ID": "all", "Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 1}}
     changes: list[tuple[Any, dict[str, Any]]] = [
         (s3.put_bucket_versioning, {"VersioningConfiguration": {"Status": "Enabled"}}),
-        (s3.put_bucket_lifecycle_configuration, {"LifecycleConfiguration": {"Rules": []}}),
+        (s3.put_bucket_lifecycle_configuration, {"LifecycleConfiguration": {"Rules": [rule]}}),
         (s3.put_bucket_policy, {"Policy": "{}"}),
     ]
     for call, more in changes:

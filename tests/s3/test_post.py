@@ -46,7 +46,8 @@ def test_answers_as_asked(gateway: Gateway, bucket: str, key: str, status: str) 
     if status == "201":
         root = ElementTree.fromstring(answer.body)
         assert (root.tag, root.findtext("Bucket"), root.findtext("Key")) == ("PostResponse", bucket, key)
-        assert root.findtext("ETag") == answer.header("etag")
+        # s3s writes it without quotes here.
+        assert (root.findtext("ETag") or "").strip('"') == (answer.header("etag") or "").strip('"') != ""
 
 
 def test_redirects_as_asked(gateway: Gateway, bucket: str, key: str) -> None:

@@ -11,6 +11,8 @@ from lib.clients.base import PART_BYTES, Client, Refused, program
 from lib.gateway import REGION, Gateway
 from lib.sigv4 import sha256
 
+# Named, since curl 7.88 signs a content type also where it sends none.
+TYPE = "Content-Type: application/octet-stream"
 NAMESPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 
 
@@ -30,7 +32,7 @@ class Curl(Client):
         """Runs `curl`; raises `Refused` on any status but 2xx."""
         body, config = self.file(), self.file()
         # --upload-file would add its name to a key that ends with a slash.
-        content = ["--data-binary", f"@{self.file(data)}", "--header", "Content-Type:"] if data is not None else []
+        content = ["--data-binary", f"@{self.file(data)}", "--header", TYPE] if data is not None else []
         config.write_text(f'user = "{self.credentials.access_key}:{self.credentials.secret_key}"\n')
         url = f"{self.gateway.endpoint}/{quote(path, safe='/-_.~')}{'?' + query if query else ''}"
         status = self.run(

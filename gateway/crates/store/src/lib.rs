@@ -29,7 +29,7 @@ mod write;
 
 use std::sync::Arc;
 
-use blockgate_block::{Arena, BlockKey};
+use blockgate_block::{Arena, BlockKey, RESERVED_PREFIX};
 use blockgate_telemetry::Metrics;
 use blockgate_tier::memory::MemoryStats;
 use blockgate_upstream::{
@@ -176,6 +176,10 @@ impl Store {
     /// # Errors
     /// Only the upstream's.
     pub async fn list(&self, bucket: &str, request: &ListRequest) -> Result<ListPage> {
+        // An upstream shows blockgate's own keys when they are asked for by prefix; clients never see them.
+        if request.prefix.starts_with(RESERVED_PREFIX) {
+            return self.core.upstream.head_bucket(bucket).await.map(|_| ListPage::default()).map_err(Into::into);
+        }
         self.core.list(bucket, request).await
     }
 
@@ -254,6 +258,9 @@ impl Store {
     /// # Errors
     /// Only the upstream's.
     pub async fn list_uploads(&self, bucket: &str, request: &UploadListRequest) -> Result<UploadList> {
+        if request.prefix.starts_with(RESERVED_PREFIX) {
+            return self.core.upstream.head_bucket(bucket).await.map(|_| UploadList::default()).map_err(Into::into);
+        }
         Ok(self.core.upstream.list_uploads(bucket, request).await?)
     }
 

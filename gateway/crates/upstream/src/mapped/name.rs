@@ -50,7 +50,7 @@ pub(super) fn ordinary_start(after: &str) -> String {
     let longest = ends.partition_point(|end| may_begin_ordinary(&after[..*end]));
     let begin = &after[..longest.checked_sub(1).map_or(0, |last| ends[last])];
     let next = after[begin.len()..].chars().next().unwrap_or(FIRST_KEPT);
-    let last_before = (FIRST_KEPT..next).rev().take(64).map(|c| format!("{begin}{c}{LAST}"));
+    let last_before = (FIRST_KEPT..next).rev().take(128).map(|c| format!("{begin}{c}{LAST}"));
     let start = last_before.into_iter().find(|start| may_begin_ordinary(start));
     start.unwrap_or_else(|| if is_dots(begin) { ordinary_start(begin) } else { begin.to_owned() })
 }
@@ -66,7 +66,9 @@ fn characters_are_kept(text: &str) -> bool {
 fn segment_is_kept(segment: &str) -> bool {
     // Files of their own: SeaweedFS, versitygw, MinIO.
     let of_a_store = segment.ends_with(".versions") || matches!(segment, ".uploads" | ".sgwtmp" | ".minio.sys");
-    !matches!(segment, "" | "." | "..") && segment.len() <= SEGMENT_BYTES_MAX && !of_a_store
+    // SeaweedFS keeps listing directories that end so after their last object is gone; others strip the ending.
+    let is_stripped = segment.ends_with(['.', ' ']);
+    !segment.is_empty() && !is_stripped && segment.len() <= SEGMENT_BYTES_MAX && !of_a_store
 }
 
 /// A key's name at the store.
@@ -173,7 +175,7 @@ mod tests {
 
     #[test]
     fn ordinary_keys_are_their_own_names() {
-        for key in ["a", "a/b", "m@1@0@-7f@bf16", "a b/c%2F:+é日😀", "...", ".a", "a.", "~", "-", &"x".repeat(255)]
+        for key in ["a", "a/b", "m@1@0@-7f@bf16", "a b/c%2F:+é日😀", "...a", ".a", "a.b", "~", "-", &"x".repeat(255)]
         {
             assert_eq!(name_of(key), Name::Same(key));
         }
@@ -190,6 +192,9 @@ mod tests {
             "a//b",
             "a/./b",
             "..",
+            "...",
+            "a.",
+            "a /b",
             "a\\b",
             "a\u{1}",
             "a\u{7f}",
