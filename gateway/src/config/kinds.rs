@@ -128,7 +128,7 @@ impl Kind for Size {
     }
 
     fn show(&self) -> String {
-        match SIZE_UNITS.iter().find(|(_, bytes)| self.0 >= *bytes && self.0 % bytes == 0) {
+        match SIZE_UNITS.iter().find(|(_, bytes)| self.0 >= *bytes && self.0.is_multiple_of(*bytes)) {
             Some((_, 1)) | None => self.0.to_string(),
             Some((unit, bytes)) => format!("\"{}{unit}\"", self.0 / bytes),
         }

@@ -165,7 +165,7 @@ impl Config {
         let mut text = String::new();
         for line in &self.in_force {
             let written = match line {
-                InForce::Section(label) => write!(text, "{}{label}\n", if text.is_empty() { "" } else { "\n" }),
+                InForce::Section(label) => writeln!(text, "{}{label}", if text.is_empty() { "" } else { "\n" }),
                 InForce::Setting { name, value, origin } => {
                     writeln!(text, "{:<44} # {origin}", format!("{name} = {value}"))
                 }

@@ -127,7 +127,7 @@ impl<'r> Section<'r> {
         match &value {
             Some(value) => self.in_force(name, value.show(), setting.origin),
             None => {
-                self.refuse(name, &setting.origin, &format!("{}; accepted: {}", describe(&setting.value), K::ACCEPTED))
+                self.refuse(name, &setting.origin, &format!("{}; accepted: {}", describe(&setting.value), K::ACCEPTED));
             }
         }
         value

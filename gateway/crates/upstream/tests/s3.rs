@@ -150,7 +150,7 @@ async fn a_store_that_is_down_does_not_stop_the_start() {
     let mut settings = S3Settings::new("http://127.0.0.1:9", "us-east-1", "a", "b");
     settings.attempts_max = 1;
     let upstream = S3Upstream::connect(settings).unwrap();
-    assert_eq!(upstream.capabilities().put_if_match, false);
+    assert!(!upstream.capabilities().put_if_match);
     assert!(matches!(upstream.ping().await, Err(UpstreamError::Unavailable(_))));
     let conditions = Conditions { if_none_match: Some("*".to_owned()), ..Conditions::default() };
     let request = PutRequest { conditions, ..PutRequest::default() };

@@ -68,17 +68,20 @@ async fn store(ops: &Ops, key: &BlockKey, write: WriteRequest, payload: Payload)
 /// A form asks by fields for what other requests ask for by headers.
 fn check_fields(input: &PostObjectInput) -> S3Result<()> {
     for (name, value) in [
-        ("acl", input.acl.as_ref().map(|acl| acl.as_str())),
+        ("acl", input.acl.as_ref().map(s3s::dto::ObjectCannedACL::as_str)),
         ("grant-full-control", input.grant_full_control.as_deref()),
         ("grant-read", input.grant_read.as_deref()),
         ("grant-read-acp", input.grant_read_acp.as_deref()),
         ("grant-write-acp", input.grant_write_acp.as_deref()),
-        ("object-lock-legal-hold", input.object_lock_legal_hold_status.as_ref().map(|status| status.as_str())),
-        ("object-lock-mode", input.object_lock_mode.as_ref().map(|mode| mode.as_str())),
-        ("server-side-encryption", input.server_side_encryption.as_ref().map(|kind| kind.as_str())),
+        (
+            "object-lock-legal-hold",
+            input.object_lock_legal_hold_status.as_ref().map(s3s::dto::ObjectLockLegalHoldStatus::as_str),
+        ),
+        ("object-lock-mode", input.object_lock_mode.as_ref().map(s3s::dto::ObjectLockMode::as_str)),
+        ("server-side-encryption", input.server_side_encryption.as_ref().map(s3s::dto::ServerSideEncryption::as_str)),
         ("server-side-encryption-aws-kms-key-id", input.ssekms_key_id.as_deref()),
         ("server-side-encryption-customer-key", input.sse_customer_key.as_deref()),
-        ("storage-class", input.storage_class.as_ref().map(|class| class.as_str())),
+        ("storage-class", input.storage_class.as_ref().map(s3s::dto::StorageClass::as_str)),
         ("website-redirect-location", input.website_redirect_location.as_deref()),
     ] {
         refused::check_field(name, value)?;

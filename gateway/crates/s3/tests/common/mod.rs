@@ -160,7 +160,7 @@ impl Ask<'_> {
         }
         let response = self.gateway.face.call(request.body(Full::new(self.body)).unwrap()).await;
         let (parts, body) = response.into_parts();
-        let body = body.collect().await.map(|body| body.to_bytes()).map_err(|error| error.to_string());
+        let body = body.collect().await.map(http_body_util::Collected::to_bytes).map_err(|error| error.to_string());
         Answer { status: parts.status.as_u16(), headers: parts.headers, body }
     }
 

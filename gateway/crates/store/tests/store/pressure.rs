@@ -21,7 +21,7 @@ async fn everything_is_right_though_little_fits() {
     }
     for _ in 0..3 {
         for (n, bytes) in blocks.iter().enumerate() {
-            same(rig.bytes(&format!("k{n}")).await, &bytes);
+            same(rig.bytes(&format!("k{n}")).await, bytes);
             assert_eq!(rig.head(&format!("k{n}")).await.unwrap().info.etag, etag_of(bytes));
         }
     }

@@ -56,7 +56,7 @@ fn store_of(seed: u64) -> Rig {
     let double = Double::new();
     double.jitter.store(seed % 7, Ordering::SeqCst);
     // Too small for all keys at once, so that blocks come and go.
-    rig_on(double, limits(), 64 << 10, Duration::from_secs([0, 3600][usize::from(seed % 2 == 0)]))
+    rig_on(double, limits(), 64 << 10, Duration::from_secs([0, 3600][usize::from(seed.is_multiple_of(2))]))
 }
 
 async fn write(rig: &Rig, random: &mut Random, key: &str, history: &History, size: usize) {

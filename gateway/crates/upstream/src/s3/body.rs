@@ -124,7 +124,7 @@ pub(super) struct Download {
 }
 
 impl Download {
-    pub(super) fn new(stream: SdkStream, announced: u64, permit: OwnedSemaphorePermit) -> ByteStream {
+    pub(super) fn stream(stream: SdkStream, announced: u64, permit: OwnedSemaphorePermit) -> ByteStream {
         Box::pin(Self { stream, announced, taken: 0, ended: false, _permit: permit })
     }
 
@@ -220,7 +220,7 @@ mod tests {
         let semaphore = Arc::new(Semaphore::new(1));
         for (announced, good) in [(3, true), (4, false), (2, false)] {
             let permit = semaphore.clone().acquire_owned().await.unwrap();
-            let body = Download::new(SdkStream::from_static(b"abc"), announced, permit);
+            let body = Download::stream(SdkStream::from_static(b"abc"), announced, permit);
             let items: Vec<_> = body.collect().await;
             assert_eq!(items.iter().all(Result::is_ok), good, "{announced}");
             assert_eq!(semaphore.available_permits(), 1);

@@ -99,7 +99,7 @@ impl S3Upstream {
             return Err(broken("range", output.content_range().unwrap_or("none")));
         }
         let info = info_of!(output, size_bytes);
-        Ok(GetReply { info, range: sent, body: Download::new(output.body, length, permit) })
+        Ok(GetReply { info, range: sent, body: Download::stream(output.body, length, permit) })
     }
 
     pub(super) async fn put_object(
