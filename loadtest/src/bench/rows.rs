@@ -1,5 +1,6 @@
 //! The rows: what is compared with what, and what is hoped for.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -120,9 +121,12 @@ impl Bench<'_> {
         }
         // A quarter of it may wait for the upstream: more than a burst of PUTs brings.
         let gateway = self.gateway_on_fs("memory", "3GiB").await?;
+        let mut filled = BTreeSet::new();
         for row in wanted {
             let bucket = format!("bench-{}", row.size_bytes);
-            self.fill(gateway.address, &self.signer, &bucket, row.size_bytes).await?;
+            if filled.insert(row.size_bytes) {
+                self.fill(gateway.address, &self.signer, &bucket, row.size_bytes).await?;
+            }
             rows.push(self.memory_row(&row, &gateway, &bucket).await?);
         }
         if self.options.wants(PUT_ROW) {
