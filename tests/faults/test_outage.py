@@ -29,7 +29,8 @@ class Line:
         else:
             host, _, port = settings["endpoint"].removeprefix("http://").partition(":")
             self.proxy = Proxy((host, int(port)))
-            settings |= {"endpoint": f"http://127.0.0.1:{self.proxy.port}", "timeout": "2s", "connect_timeout": "500ms"}
+            settings |= {"endpoint": f"http://127.0.0.1:{self.proxy.port}", "timeout": "2s"}
+            settings |= {"attempt_timeout": "1s", "connect_timeout": "500ms"}
         self.store = UpstreamStore(store.name, settings, store.secrets)
 
     def cut(self) -> None:

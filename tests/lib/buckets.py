@@ -1,5 +1,6 @@
 """Buckets that are removed after use."""
 
+import contextlib
 import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -29,7 +30,9 @@ def bucket_maker(gateway: Gateway) -> Iterator[MakeBucket]:
 def remove_bucket(client: Any, bucket: str) -> None:
     """Removes a bucket and all that is in it."""
     for upload in client.list_multipart_uploads(Bucket=bucket).get("Uploads", []):
-        client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+        # radosgw may list one that is over.
+        with contextlib.suppress(client.exceptions.NoSuchUpload):
+            client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
     for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket):
         for entry in page.get("Contents", []):
             client.delete_object(Bucket=bucket, Key=entry["Key"])

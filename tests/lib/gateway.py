@@ -68,8 +68,13 @@ class UpstreamStore:
     """What no log may show."""
 
     @property
-    def conditional_put(self) -> bool:
-        """Whether the store judges conditional PUTs itself."""
+    def conditional_writes(self) -> bool:
+        """Whether the store judges `If-Match` on PUT, and conditions on Complete. All judge `If-None-Match: *` on PUT."""
+        return self.name != "radosgw"
+
+    @property
+    def some_parts_are_enough(self) -> bool:
+        """Whether Complete may leave stored parts out."""
         return self.name != "radosgw"
 
 

@@ -144,7 +144,7 @@ def test_part_copy_refusals(s3: Any, bucket: str, key: str) -> None:
     assert "Parts" not in s3.list_parts(Bucket=bucket, Key=f"{key}@target", UploadId=upload["UploadId"])
 
 
-def test_completion_refusals(s3: Any, bucket: str, key: str) -> None:
+def test_completion_refusals(gateway: Gateway, s3: Any, bucket: str, key: str) -> None:
     upload = begin(s3, bucket, key)
     etags = {part["PartNumber"]: part["ETag"] for part in put_parts(s3, upload, {1: b"small", 2: b"tail"})["Parts"]}
 
@@ -159,6 +159,8 @@ def test_completion_refusals(s3: Any, bucket: str, key: str) -> None:
     assert complete((3, etags[1])) == (400, "InvalidPart")
     assert complete() == (400, "MalformedXML")
     assert refusal(s3.head_object, Bucket=bucket, Key=key)[0] == 404
+    if not gateway.store.some_parts_are_enough:
+        return
     named = {"Parts": [{"PartNumber": 2, "ETag": etags[2]}]}
     s3.complete_multipart_upload(**upload, MultipartUpload=named)
     assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == b"tail"
