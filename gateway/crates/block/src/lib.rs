@@ -8,15 +8,14 @@
 #![deny(unsafe_code)]
 
 mod arena;
-mod checksum;
+mod etag;
 mod glob;
 mod info;
 mod key;
-mod outcome;
 
 pub use arena::{Arena, ArenaStats, BlockBuf, BlockReader, BlockWriter, SlotFull};
-pub use checksum::{BlockEtag, Crc64, Crc64Hasher};
+pub use blockgate_api::{Crc64, Crc64Hasher, MissReason, Tier};
+pub use etag::BlockEtag;
 pub use glob::glob_matches;
 pub use info::{Attributes, BlockRecord, FINGERPRINT_META, ObjectInfo, RECORD_META, RecordError, TTL_META, TTL_TAG};
 pub use key::{BlockKey, Digest, KEY_BYTES_MAX, KeyError, RESERVED_PREFIX};
-pub use outcome::{MissReason, Tier};

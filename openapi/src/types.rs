@@ -1,0 +1,266 @@
+//! What requests and responses hold. Unknown fields are refused everywhere: a mistyped `deadline_ms` must not be ignored.
+//!
+//! A key in full is `key_prefix + key + key_suffix`. Times are milliseconds since 1970 by the upstream's clock, durations
+//! milliseconds or seconds as their names say.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Bitmap, ErrorCode, MissReason};
+
+/// The keys of a request, in order of the chain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExistsRequest {
+    /// At most [`crate::limits::KEYS_MAX`].
+    pub keys: Vec<String>,
+    /// Stands before every key.
+    pub key_prefix: String,
+    /// Stands after every key.
+    pub key_suffix: String,
+    /// The fingerprint that blocks must have been stored for; any when null.
+    pub fingerprint: Option<String>,
+    /// Time that the answer may take.
+    pub deadline_ms: Option<u64>,
+}
+
+/// Which keys are there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExistsResponse {
+    /// One bit a key.
+    pub present: Bitmap,
+}
+
+/// How much of a chain is reusable.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LookupRequest {
+    /// At most [`crate::limits::KEYS_MAX`].
+    pub keys: Vec<String>,
+    /// Stands before every key.
+    pub key_prefix: String,
+    /// Stands after every key.
+    pub key_suffix: String,
+    /// The fingerprint that blocks must have been stored for; any when null.
+    pub fingerprint: Option<String>,
+    /// How long the match must stay where it is; 0 asks for no lease.
+    pub lease_ms: u64,
+    /// Whether to begin bringing the match to memory.
+    pub prefetch: bool,
+    /// Time by which the match must be delivered: `matched` is what can be.
+    pub deadline_ms: Option<u64>,
+}
+
+/// The longest usable prefix of a chain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LookupResponse {
+    /// How many blocks, from the first.
+    pub matched: u64,
+    /// Their bytes together. Blocks whose length is not known yet are counted like the nearest known one.
+    pub bytes: u64,
+    /// Where they are.
+    pub tiers: TierCounts,
+    /// Why the prefix ends; null when all keys match.
+    pub miss: Option<Miss>,
+    /// What delivering the match would take, by measured latency and bandwidth.
+    pub estimate_ms: f64,
+    /// Until when the leased part stays; null without a lease.
+    pub lease_expires_at: Option<u64>,
+}
+
+/// Blocks by tier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TierCounts {
+    /// In the gateway's memory.
+    pub memory: u64,
+    /// On its NVMe.
+    pub staging: u64,
+    /// In the shared store.
+    pub upstream: u64,
+}
+
+/// A block that can't be served now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Miss {
+    /// Its position in `keys`.
+    pub index: u64,
+    /// Why.
+    pub reason: MissReason,
+}
+
+/// Which blocks of `keys` are delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GetMode {
+    /// Up to the first miss.
+    #[default]
+    Prefix,
+    /// All that are there, a miss frame for each that isn't.
+    All,
+}
+
+/// In which order blocks are delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GetOrder {
+    /// As asked.
+    #[default]
+    Request,
+    /// As they become ready.
+    Ready,
+}
+
+/// Bytes of every block: `offset` and `length` must lie within each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ByteRange {
+    /// First byte.
+    pub offset: u64,
+    /// How many.
+    pub length: u64,
+}
+
+/// Lookup and stream fused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GetRequest {
+    /// At most [`crate::limits::KEYS_MAX`].
+    pub keys: Vec<String>,
+    /// Stands before every key.
+    pub key_prefix: String,
+    /// Stands after every key.
+    pub key_suffix: String,
+    /// Which blocks.
+    pub mode: GetMode,
+    /// In which order.
+    pub order: GetOrder,
+    /// Each block is cut into so many equal stripes (the last takes the rest); stripe 0 of all blocks comes first.
+    pub stripes: u32,
+    /// Only these bytes of every block, one frame each (`stripe` is the range's position). Not together with `stripes`.
+    pub ranges: Option<Vec<ByteRange>>,
+    /// Time to the last byte.
+    pub deadline_ms: Option<u64>,
+    /// The fingerprint that blocks must have been stored for; any when null.
+    pub fingerprint: Option<String>,
+}
+
+impl Default for GetRequest {
+    fn default() -> Self {
+        Self {
+            keys: Vec::new(),
+            key_prefix: String::new(),
+            key_suffix: String::new(),
+            mode: GetMode::default(),
+            order: GetOrder::default(),
+            stripes: 1,
+            ranges: None,
+            deadline_ms: None,
+            fingerprint: None,
+        }
+    }
+}
+
+/// JSON payload of the last frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamEnd {
+    /// Blocks delivered whole.
+    pub blocks: u64,
+    /// Payload bytes of data frames.
+    pub bytes: u64,
+}
+
+/// JSON payload of a miss frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MissBody {
+    /// Why.
+    pub reason: MissReason,
+}
+
+/// JSON payload of the first frame of each block of a `put`; its data frame follows with the same index.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PutHeader {
+    /// The key, in full.
+    pub key: String,
+    /// Seconds to live; the bucket's default when null.
+    #[serde(default)]
+    pub ttl_s: Option<u64>,
+    /// What must be equal for the block to be reusable.
+    #[serde(default)]
+    pub fingerprint: Option<String>,
+}
+
+/// Outcomes of a `put`, in order of the blocks' indices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PutResponse {
+    /// One a block.
+    pub results: Vec<PutResult>,
+}
+
+/// Outcome of one block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PutResult {
+    /// 200, or the status of `code`.
+    pub status: u16,
+    /// The block's ETag, where it was stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
+    /// Why it was not stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<ErrorCode>,
+    /// The same for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// Which blocks to delete: exactly one of `keys`, `prefix` and `fingerprint`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeleteRequest {
+    /// These keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keys: Option<Vec<String>>,
+    /// Stands before every one of `keys`.
+    pub key_prefix: String,
+    /// Stands after every one of `keys`.
+    pub key_suffix: String,
+    /// All keys that begin so; not empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// All blocks that were stored for this fingerprint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+}
+
+/// What was deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeleteResponse {
+    /// How many. Of `keys`, those that are gone now, whether they were there or not.
+    pub deleted: u64,
+    /// Since when no gateway serves them.
+    pub effective_at: u64,
+}
+
+/// Renews times to live.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TouchRequest {
+    /// At most [`crate::limits::KEYS_MAX`].
+    pub keys: Vec<String>,
+    /// Stands before every key.
+    #[serde(default)]
+    pub key_prefix: String,
+    /// Stands after every key.
+    #[serde(default)]
+    pub key_suffix: String,
+    /// Seconds to live from now.
+    pub ttl_s: u64,
+}
+
+/// What was renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TouchResponse {
+    /// How many blocks: those that are there.
+    pub touched: u64,
+}

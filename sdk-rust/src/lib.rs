@@ -1,0 +1,2 @@
+//! Client of blockgate: KV blocks stored, looked up and loaded.
+#![forbid(unsafe_code)]
