@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use crate::Result;
 use crate::core::{Core, HeapRoom};
 
-/// A body that has arrived whole.
-pub(crate) struct Gathered {
+/// A body that has arrived whole and is summed, in memory, and not yet stored. Dropping it frees it.
+pub struct TakenIn {
     pub(crate) crc64: Crc64,
     pub(crate) len_bytes: u64,
     held: Held,
@@ -24,7 +24,19 @@ enum Held {
     Heap { bytes: Bytes, _room: HeapRoom },
 }
 
-impl Gathered {
+impl TakenIn {
+    /// The checksum of the bytes that arrived.
+    #[must_use]
+    pub fn crc64(&self) -> Crc64 {
+        self.crc64
+    }
+
+    /// How many bytes arrived.
+    #[must_use]
+    pub fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
     /// All bytes, shared.
     pub(crate) fn bytes(&self) -> Bytes {
         match &self.held {
@@ -45,7 +57,7 @@ impl Gathered {
 impl Core {
     /// Takes a body in: one copy, into the arena, or into the heap where the arena has no room. The checksum is computed
     /// on the way.
-    pub(crate) async fn gather(&self, payload: Payload) -> Result<Gathered> {
+    pub(crate) async fn gather(&self, payload: Payload) -> Result<TakenIn> {
         let announced = payload.len_bytes();
         let sink = match self.tiers().allocate(announced) {
             Some(slot) => Sink::Arena(slot),
@@ -61,7 +73,7 @@ impl Core {
 }
 
 /// Takes a body in, to a slot as long as it.
-pub(crate) async fn gather_into(slot: BlockWriter, payload: Payload) -> Result<Gathered> {
+pub(crate) async fn gather_into(slot: BlockWriter, payload: Payload) -> Result<TakenIn> {
     Sink::Arena(slot).take_in(payload).await
 }
 
@@ -71,7 +83,7 @@ enum Sink {
 }
 
 impl Sink {
-    async fn take_in(mut self, payload: Payload) -> Result<Gathered> {
+    async fn take_in(mut self, payload: Payload) -> Result<TakenIn> {
         let announced = payload.len_bytes();
         let mut hasher = Crc64Hasher::default();
         let mut stream = payload.into_stream();
@@ -87,7 +99,7 @@ impl Sink {
             return Err(length_error.into());
         }
         let held = self.finish().ok_or(length_error)?;
-        Ok(Gathered { crc64: hasher.finish(), len_bytes: announced, held })
+        Ok(TakenIn { crc64: hasher.finish(), len_bytes: announced, held })
     }
 
     fn append(&mut self, more: &[u8]) -> bool {

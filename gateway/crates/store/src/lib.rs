@@ -36,6 +36,7 @@ use blockgate_upstream::{
     BucketInfo, ListPage, ListRequest, PartList, Payload, UploadList, UploadListRequest, Upstream,
 };
 
+pub use body::TakenIn;
 pub use error::{Result, StoreError};
 pub use limits::Limits;
 pub use policy::{BucketPolicies, BucketPolicy, Mode, OnUpstreamError, WriteMode};
@@ -144,6 +145,24 @@ impl Store {
     /// fail, a body that fails. Nothing is stored then.
     pub async fn put(&self, key: &BlockKey, request: WriteRequest, payload: Payload) -> Result<Written> {
         self.core.put(key, request, payload).await
+    }
+
+    /// Takes in a body that is to become a block of `bucket`: into the arena, or into a bounded part of the heap, which is
+    /// waited for.
+    ///
+    /// # Errors
+    /// [`StoreError::InvalidArgument`] for more than the bucket's `max_block_bytes`, `SlowDown` where no room came free in
+    /// time, a body that fails.
+    pub async fn take_in(&self, bucket: &str, payload: Payload) -> Result<TakenIn> {
+        self.core.take_in(bucket, payload).await
+    }
+
+    /// Stores a body that was taken in, as [`Self::put`] does.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub async fn put_taken(&self, key: &BlockKey, request: WriteRequest, body: TakenIn) -> Result<Written> {
+        self.core.put_taken(key, request, body).await
     }
 
     /// Removes an object; one that isn't there counts as removed.

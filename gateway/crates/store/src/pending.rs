@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tracing::Instrument;
 
-use crate::body::Gathered;
+use crate::body::TakenIn;
 use crate::core::Core;
 use crate::keys::Writing;
 use crate::ttl::{record_of, with_record};
@@ -73,7 +73,7 @@ impl Core {
         self: &Arc<Self>,
         key: &BlockKey,
         request: WriteRequest,
-        body: &Gathered,
+        body: &TakenIn,
         block: BlockBuf,
         room: BacklogRoom,
         ttl: Option<Duration>,

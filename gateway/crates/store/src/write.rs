@@ -7,13 +7,13 @@ use blockgate_block::{Attributes, BlockKey, BlockRecord, ObjectInfo};
 use blockgate_upstream::{Conditions, CopyRequest, Payload, PutRequest, Stored, UpstreamError};
 use tracing::Instrument;
 
-use crate::body::{Gathered, Passed, watch_body};
+use crate::body::{Passed, TakenIn, watch_body};
 use crate::conditions::{is_expired, names};
 use crate::core::{Core, joined, to_the_end};
 use crate::keys::Writing;
 use crate::limits::{COPY_BYTES_MAX, DELETE_KEYS_MAX};
 use crate::ttl::{check_attributes, record_of, requested_ttl, with_record};
-use crate::{Result, StoreError, WriteMode, WriteRequest, Written};
+use crate::{BucketPolicy, Result, StoreError, WriteMode, WriteRequest, Written};
 
 impl Core {
     pub(crate) async fn put(
@@ -23,44 +23,76 @@ impl Core {
         payload: Payload,
     ) -> Result<Written> {
         let policy = self.policy(key.bucket());
-        check_attributes(&request.attributes, policy)?;
-        if !policy.is_kv() {
-            let written = self.put_past(key, request, payload).await?;
-            self.metrics.stored(key.bucket(), written.size_bytes.unwrap_or(0));
-            return Ok(written);
-        }
-        let asked = requested_ttl(&request.attributes, &request.tags)?;
-        check_write_conditions(&request.conditions)?;
+        let asked = check_write(&request, policy)?;
         let len_bytes = payload.len_bytes();
-        let written = if len_bytes > policy.max_block_bytes {
+        let written = if !policy.is_kv() {
+            self.put_past(key, request, payload).await?
+        } else if len_bytes > policy.max_block_bytes {
             let ttl = expiring(asked, policy.ttl, len_bytes)?;
             self.put_large(key, request, payload, ttl).await?
         } else {
-            let ttl = asked.or(policy.ttl);
             let body = self.gather(payload).await?;
-            let room = match policy.write {
-                WriteMode::Async if request.conditions.is_empty() => body.block().zip(self.backlog.room_for(len_bytes)),
-                _ => None,
-            };
-            match room {
-                Some((block, room)) => self.put_later(key, request, &body, block, room, ttl).await?,
-                None => {
-                    let core = Arc::clone(self);
-                    let key = key.clone();
-                    to_the_end(async move { core.put_through(&key, request, &body, ttl).await }).await?
-                }
-            }
+            self.put_block(key, request, body, asked.or(policy.ttl)).await?
         };
         self.metrics.stored(key.bucket(), len_bytes);
         Ok(written)
     }
 
-    /// Stores a block whose bytes are all here.
+    /// Takes in a body that is to become a block of `bucket`.
+    pub(crate) async fn take_in(&self, bucket: &str, payload: Payload) -> Result<TakenIn> {
+        check_length(payload.len_bytes(), self.policy(bucket))?;
+        self.gather(payload).await
+    }
+
+    pub(crate) async fn put_taken(
+        self: &Arc<Self>,
+        key: &BlockKey,
+        request: WriteRequest,
+        body: TakenIn,
+    ) -> Result<Written> {
+        let policy = self.policy(key.bucket());
+        let asked = check_write(&request, policy)?;
+        let len_bytes = body.len_bytes;
+        check_length(len_bytes, policy)?;
+        let written = if policy.is_kv() {
+            self.put_block(key, request, body, asked.or(policy.ttl)).await?
+        } else {
+            self.put_past(key, request, Payload::Bytes(body.bytes())).await?
+        };
+        self.metrics.stored(key.bucket(), len_bytes);
+        Ok(written)
+    }
+
+    /// Stores a block whose bytes are all here, as its bucket wants it.
+    async fn put_block(
+        self: &Arc<Self>,
+        key: &BlockKey,
+        request: WriteRequest,
+        body: TakenIn,
+        ttl: Option<Duration>,
+    ) -> Result<Written> {
+        let room = match self.policy(key.bucket()).write {
+            WriteMode::Async if request.conditions.is_empty() => {
+                body.block().zip(self.backlog.room_for(body.len_bytes))
+            }
+            _ => None,
+        };
+        match room {
+            Some((block, room)) => self.put_later(key, request, &body, block, room, ttl).await,
+            None => {
+                let core = Arc::clone(self);
+                let key = key.clone();
+                to_the_end(async move { core.put_through(&key, request, &body, ttl).await }).await
+            }
+        }
+    }
+
+    /// Stores a block at the upstream, then in the tiers.
     async fn put_through(
         &self,
         key: &BlockKey,
         request: WriteRequest,
-        body: &Gathered,
+        body: &TakenIn,
         ttl: Option<Duration>,
     ) -> Result<Written> {
         let write = self.keys.write(key).await;
@@ -81,7 +113,7 @@ impl Core {
     }
 
     /// A PUT on the condition that nothing is there: a block that has expired is nothing.
-    async fn put_over_expired(&self, key: &BlockKey, put: PutRequest, body: &Gathered) -> Result<Stored> {
+    async fn put_over_expired(&self, key: &BlockKey, put: PutRequest, body: &TakenIn) -> Result<Stored> {
         let retry = put.conditions.if_none_match.is_some().then(|| put.clone());
         let result = self.upstream.put(key.bucket(), key.key(), put, Payload::Bytes(body.bytes())).await;
         let (Err(UpstreamError::PreconditionFailed), Some(mut retry)) = (&result, retry) else { return Ok(result?) };
@@ -227,6 +259,28 @@ impl Core {
         }
         Ok(outcomes.into_iter().map(|outcome| outcome.map_err(StoreError::from)).collect())
     }
+}
+
+/// Checks what a client asks of a write; the time to live that it asks for.
+pub(crate) fn check_write(request: &WriteRequest, policy: &BucketPolicy) -> Result<Option<Duration>> {
+    check_attributes(&request.attributes, policy)?;
+    if !policy.is_kv() {
+        return Ok(None);
+    }
+    let asked = requested_ttl(&request.attributes, &request.tags)?;
+    check_write_conditions(&request.conditions)?;
+    Ok(asked)
+}
+
+/// Checks that a body can be a block.
+fn check_length(len_bytes: u64, policy: &BucketPolicy) -> Result<()> {
+    if len_bytes <= policy.max_block_bytes {
+        return Ok(());
+    }
+    Err(StoreError::InvalidArgument(format!(
+        "a block of this bucket has at most {} bytes, not {len_bytes}",
+        policy.max_block_bytes
+    )))
 }
 
 /// Refuses conditions that S3 does not know on writes.

@@ -11,4 +11,5 @@ mod races;
 mod reads;
 mod real;
 mod support;
+mod taken;
 mod writes;
