@@ -14,7 +14,7 @@ VENV := .cache/venv/bin
 help:
 	@echo 'make run           build and start a gateway on 127.0.0.1:9800, blocks in ./blockgate-data'
 	@echo 'make test          everything: unit, conformance and end-to-end tests, on fs, radosgw and SeaweedFS'
-	@echo 'make test-engines  LMCache and NIXL against the gateway (installs torch)'
+	@echo 'make test-engines  LMCache, NIXL and vLLM's hashing against ours (installs torch)'
 	@echo 'make bench         the benchmarks of BENCHMARKS.md'
 	@echo 'make lint          formatting, clippy, dependency licences, ruff, mypy'
 

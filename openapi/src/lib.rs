@@ -11,6 +11,7 @@ mod bitmap;
 mod checksum;
 mod error;
 pub mod frame;
+pub mod keys;
 pub mod limits;
 mod outcome;
 pub mod types;

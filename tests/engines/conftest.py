@@ -12,6 +12,7 @@ from lib.gateway import ROOT
 
 DRIVERS = Path(__file__).parent / "drivers"
 DRIVER_SECONDS_MAX = 300
+ENVIRONMENTS = {"nixl_obj": "engines-nixl", "vllm_keys": "engines-vllm"}
 
 Drive = Callable[[str, str, dict[str, Any]], dict[str, Any]]
 
@@ -21,7 +22,7 @@ def drive() -> Drive:
     """Runs a phase of a driver: `drive("lmcache_mp", "store", settings)` returns what it printed."""
 
     def run(driver: str, phase: str, settings: dict[str, Any]) -> dict[str, Any]:
-        environment = "engines-nixl" if driver == "nixl_obj" else "engines-lmcache"
+        environment = ENVIRONMENTS.get(driver, "engines-lmcache")
         done = subprocess.run(
             [ROOT / ".cache" / environment / "bin/python", DRIVERS / f"{driver}.py", phase, json.dumps(settings)],
             capture_output=True,
