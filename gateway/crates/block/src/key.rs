@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use thiserror::Error;
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 /// The longest key, in bytes (S3's own limit).
 pub const KEY_BYTES_MAX: usize = 1024;
@@ -57,7 +57,12 @@ impl BlockKey {
     /// When the key is not one that a client may use; see [`KeyError`].
     pub fn new(bucket: &str, key: &str) -> Result<Self, KeyError> {
         Self::validate(key)?;
-        Ok(Self(Arc::new(Inner { digest: digest(bucket, key), bucket: bucket.into(), key: key.into() })))
+        Ok(Self::trusted(bucket, key.into(), digest(bucket, &[key])))
+    }
+
+    /// A key that was validated, and its digest.
+    pub(crate) fn trusted(bucket: &str, key: Box<str>, digest: Digest) -> Self {
+        Self(Arc::new(Inner { digest, bucket: bucket.into(), key }))
     }
 
     /// Checks a key without naming a bucket.
@@ -65,17 +70,7 @@ impl BlockKey {
     /// # Errors
     /// See [`KeyError`].
     pub fn validate(key: &str) -> Result<(), KeyError> {
-        if key.is_empty() {
-            Err(KeyError::Empty)
-        } else if key.len() > KEY_BYTES_MAX {
-            Err(KeyError::TooLong)
-        } else if key.contains('\0') {
-            Err(KeyError::Nul)
-        } else if key.starts_with(RESERVED_PREFIX) {
-            Err(KeyError::Reserved)
-        } else {
-            Ok(())
-        }
+        validate(&[key])
     }
 
     /// The bucket.
@@ -97,17 +92,45 @@ impl BlockKey {
     }
 }
 
-fn digest(bucket: &str, key: &str) -> Digest {
-    // A bucket name holds no NUL, so the pair is written unambiguously. Most names fit the stack buffer.
-    let len = bucket.len() + 1 + key.len();
-    let mut stack = [0u8; 256];
-    if let Some(buffer) = stack.get_mut(..len) {
-        buffer[..bucket.len()].copy_from_slice(bucket.as_bytes());
-        buffer[bucket.len() + 1..].copy_from_slice(key.as_bytes());
-        Digest(xxh3_128(buffer))
+/// Checks the key that `parts` are together.
+pub(crate) fn validate(parts: &[&str]) -> Result<(), KeyError> {
+    let len = parts.iter().map(|part| part.len()).sum::<usize>();
+    let begin = || parts.iter().flat_map(|part| part.bytes()).take(RESERVED_PREFIX.len());
+    if len == 0 {
+        Err(KeyError::Empty)
+    } else if len > KEY_BYTES_MAX {
+        Err(KeyError::TooLong)
+    } else if parts.iter().any(|part| part.contains('\0')) {
+        Err(KeyError::Nul)
+    } else if begin().eq(RESERVED_PREFIX.bytes()) {
+        Err(KeyError::Reserved)
     } else {
-        Digest(xxh3_128(&[bucket.as_bytes(), b"\0", key.as_bytes()].concat()))
+        Ok(())
     }
+}
+
+/// The digest of `bucket`, NUL and the key that `parts` are together. A bucket name holds no NUL, so the pair is written
+/// unambiguously.
+pub(crate) fn digest(bucket: &str, parts: &[&str]) -> Digest {
+    // Most names fit the buffer, where one pass is fastest.
+    let len = bucket.len() + 1 + parts.iter().map(|part| part.len()).sum::<usize>();
+    let mut stack = [0u8; 256];
+    if len <= stack.len() {
+        let mut at = 0;
+        let mut append = |bytes: &[u8]| {
+            stack[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        append(bucket.as_bytes());
+        append(b"\0");
+        parts.iter().for_each(|part| append(part.as_bytes()));
+        return Digest(xxh3_128(&stack[..len]));
+    }
+    let mut hasher = Xxh3::new();
+    hasher.update(bucket.as_bytes());
+    hasher.update(b"\0");
+    parts.iter().for_each(|part| hasher.update(part.as_bytes()));
+    Digest(hasher.digest128())
 }
 
 impl PartialEq for BlockKey {
@@ -157,7 +180,7 @@ mod tests {
         let long = "x".repeat(300);
         for (a, b) in [(("ab", "c"), ("a", "bc")), (("a", long.as_str()), ("aa", &long[1..]))] {
             assert_ne!(BlockKey::new(a.0, a.1), BlockKey::new(b.0, b.1));
-            assert_ne!(digest(a.0, a.1), digest(b.0, b.1));
+            assert_ne!(digest(a.0, &[a.1]), digest(b.0, &[b.1]));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The nouns of blockgate, without I/O: what names a block, what describes it, what can be wrong with it.
 //!
-//! * [`BlockKey`], [`Digest`]: names
+//! * [`BlockKey`], [`KeyList`], [`Digest`]: names
 //! * [`Crc64`], [`BlockEtag`]: identity of bytes
 //! * [`Attributes`], [`ObjectInfo`], [`BlockRecord`]: what is known of an object
 //! * [`MissReason`], [`Tier`]: how a read ended
@@ -12,6 +12,7 @@ mod etag;
 mod glob;
 mod info;
 mod key;
+mod keys;
 
 pub use arena::{Arena, ArenaStats, BlockBuf, BlockReader, BlockWriter, SlotFull};
 pub use blockgate_api::{Crc64, Crc64Hasher, MissReason, Tier};
@@ -19,3 +20,4 @@ pub use etag::BlockEtag;
 pub use glob::glob_matches;
 pub use info::{Attributes, BlockRecord, FINGERPRINT_META, ObjectInfo, RECORD_META, RecordError, TTL_META, TTL_TAG};
 pub use key::{BlockKey, Digest, KEY_BYTES_MAX, KeyError, RESERVED_PREFIX};
+pub use keys::KeyList;

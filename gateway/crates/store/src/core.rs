@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tracing::Instrument;
 
+use crate::chain::Speeds;
 use crate::keys::KeyTable;
 use crate::observed::Observed;
 use crate::pending::Backlog;
@@ -35,6 +36,7 @@ pub(crate) struct Core {
     pub(crate) uploads: Uploads,
     pub(crate) backlog: Backlog,
     pub(crate) heap: Heap,
+    pub(crate) speeds: Arc<Speeds>,
     /// Buckets that were there a moment ago.
     pub(crate) buckets: Cache<String, ()>,
 }
@@ -52,6 +54,7 @@ impl Core {
             uploads: Uploads::new(limits.part_bytes, limits.parts, limits.uploads),
             backlog: Backlog::new(limits.pending_bytes),
             heap: Heap::new(limits.heap_bytes),
+            speeds: Arc::default(),
             limits: Arc::new(limits),
             buckets: Cache::builder().max_capacity(BUCKETS_BELIEVED_MAX).time_to_live(BUCKET_BELIEVED).build(),
         });

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod chain;
 mod conditions;
 mod copy;
 mod core;
@@ -28,8 +29,9 @@ mod uploads;
 mod write;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use blockgate_block::{Arena, BlockKey, RESERVED_PREFIX};
+use blockgate_block::{Arena, BlockKey, KeyList, RESERVED_PREFIX, Tier};
 use blockgate_telemetry::Metrics;
 use blockgate_tier::memory::MemoryStats;
 use blockgate_upstream::{
@@ -37,6 +39,7 @@ use blockgate_upstream::{
 };
 
 pub use body::TakenIn;
+pub use chain::{ChainMatch, ChainRequest, ChainStats, TierSpeed, Whole};
 pub use error::{Result, StoreError};
 pub use limits::Limits;
 pub use policy::{BucketPolicies, BucketPolicy, Mode, OnUpstreamError, WriteMode};
@@ -55,7 +58,7 @@ pub struct StoreParts {
     /// Most entries of the index.
     pub index_entries: u64,
     /// How long an absence is remembered.
-    pub negative_ttl: std::time::Duration,
+    pub negative_ttl: Duration,
     /// Settings by bucket name.
     pub policies: BucketPolicies,
     /// Where outcomes are counted.
@@ -136,6 +139,47 @@ impl Store {
     /// As [`Self::get`].
     pub async fn head(&self, key: &BlockKey, request: ReadRequest) -> Result<Found> {
         self.core.head(key, &request).await
+    }
+
+    /// Reads a whole block, found sound, as one buffer. The request's range is not looked at.
+    ///
+    /// # Errors
+    /// As [`Self::get`]; a block for which there is no room by the deadline is a miss, `deadline`.
+    pub async fn get_whole(&self, key: &BlockKey, request: ReadRequest) -> Result<Whole> {
+        self.core.get_whole(key, &request).await
+    }
+
+    /// How much of a chain is reusable: its longest prefix of blocks that can be served.
+    ///
+    /// # Errors
+    /// The upstream's, where the bucket does not take them for misses, and
+    /// [`blockgate_upstream::UpstreamError::NotSupported`] for a passthrough bucket.
+    pub async fn lookup(&self, keys: &Arc<KeyList>, request: ChainRequest) -> Result<ChainMatch> {
+        self.core.lookup(keys, &request).await
+    }
+
+    /// Which blocks can be served, one by one: of a chain or not. What is not known by the deadline counts as absent.
+    ///
+    /// # Errors
+    /// As [`Self::lookup`].
+    pub async fn exists(
+        &self,
+        keys: &Arc<KeyList>,
+        fingerprint: Option<&str>,
+        deadline: Option<Duration>,
+    ) -> Result<Vec<bool>> {
+        self.core.exists(keys, fingerprint, deadline).await
+    }
+
+    /// Tells the estimator how long bytes from a tier took to a client's socket.
+    pub fn delivered(&self, tier: Tier, bytes: u64, elapsed: Duration) {
+        self.core.speeds.delivered(tier, bytes, elapsed);
+    }
+
+    /// Leases, and what tiers were measured to be.
+    #[must_use]
+    pub fn chain_stats(&self) -> ChainStats {
+        self.core.chain_stats()
     }
 
     /// Stores an object, replacing what was there if the conditions hold.
