@@ -57,9 +57,29 @@ pub(crate) enum CredentialsError {
 /// # Errors
 /// See [`CredentialsError`].
 pub(crate) fn load_or_create(directory: &Path) -> Result<Generated, CredentialsError> {
-    let path = directory.join("credentials");
+    let path = path_in(directory);
     let io = |source| CredentialsError::Io { path: path.clone(), source };
     let created = if path.exists() { false } else { create(directory, &path).map_err(io)? };
+    read(path, created)
+}
+
+/// The credentials in `directory`, if there are any.
+///
+/// # Errors
+/// See [`CredentialsError`].
+pub(crate) fn load(directory: &Path) -> Result<Option<Generated>, CredentialsError> {
+    let path = path_in(directory);
+    if path.exists() { read(path, false).map(Some) } else { Ok(None) }
+}
+
+fn path_in(directory: &Path) -> PathBuf {
+    let path = directory.join("credentials");
+    // What is shown is pasted in other directories.
+    std::path::absolute(&path).unwrap_or(path)
+}
+
+fn read(path: PathBuf, created: bool) -> Result<Generated, CredentialsError> {
+    let io = |source| CredentialsError::Io { path: path.clone(), source };
     let mode = fs::metadata(&path).map_err(io)?.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(CredentialsError::Exposed { path, mode });

@@ -37,8 +37,10 @@ pub(crate) enum ServeError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// An address can't be listened on.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("[server] {setting}: cannot listen on {address}: {source}")]
     Listen {
+        /// The setting that names it.
+        setting: &'static str,
         /// The address.
         address: String,
         /// Why.
@@ -93,18 +95,21 @@ struct Sockets {
 
 impl Sockets {
     fn bind(server: &config::Server) -> Result<Self, ServeError> {
-        let listen = |address: &str, send_buffer_bytes| {
-            server::listen(address, send_buffer_bytes)
-                .map_err(|source| ServeError::Listen { address: address.to_owned(), source })
+        let listen = |setting, address: &str, send_buffer_bytes| {
+            server::listen(address, send_buffer_bytes).map_err(|source| ServeError::Listen {
+                setting,
+                address: address.to_owned(),
+                source,
+            })
         };
         let tls = server.tls.as_ref().map(server::acceptor).transpose()?;
         let mut s3 = Vec::with_capacity(server.listeners.len());
         for listener in &server.listeners {
-            let socket = listen(&listener.listen, Some(server.limits.send_buffer_bytes))?;
+            let socket = listen("listen", &listener.listen, Some(server.limits.send_buffer_bytes))?;
             let tls = tls.clone().filter(|_| listener.tls);
             s3.push((socket, tls, listener.default_bucket.clone()));
         }
-        Ok(Self { s3, ops: listen(&server.ops_listen, None)? })
+        Ok(Self { s3, ops: listen("ops_listen", &server.ops_listen, None)? })
     }
 
     fn addresses(&self) -> (Vec<Address>, Address) {

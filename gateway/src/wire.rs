@@ -71,7 +71,6 @@ impl Gateway {
             policies: config.buckets.clone(),
             metrics: metrics.clone(),
         });
-        observe(&metrics, &store);
         let keys = Arc::new(access_keys(keys)?);
         Ok(Self { upstream, client, store, keys, generated, metrics })
     }
@@ -116,6 +115,17 @@ pub(crate) fn access_keys(keys: Vec<AccessKey>) -> Result<AccessKeys, WireError>
     AccessKeys::new(keys).map_err(|error| WireError::Access(error.to_string()))
 }
 
+/// The credentials that lie beside the data, where there are some; nothing is created.
+///
+/// # Errors
+/// When they can't be used.
+pub(crate) fn existing_credentials(config: &Config) -> Result<Option<Generated>, WireError> {
+    match &config.upstream {
+        config::Upstream::Fs { path } => Ok(credentials::load(&path.join(OWN_DIRECTORY))?),
+        config::Upstream::S3(_) => Ok(None),
+    }
+}
+
 /// Without configured access keys: those that lie beside the data.
 fn generated_credentials(config: &Config) -> Result<Option<Generated>, WireError> {
     match &config.upstream {
@@ -123,33 +133,6 @@ fn generated_credentials(config: &Config) -> Result<Option<Generated>, WireError
             Ok(Some(credentials::load_or_create(&path.join(OWN_DIRECTORY))?))
         }
         _ => Ok(None),
-    }
-}
-
-/// Values that are read whenever metrics are shown.
-fn observe(metrics: &Metrics, store: &Arc<Store>) {
-    let read = |value: fn(&Store) -> u64| {
-        // The store holds the metrics; what the metrics hold must not hold the store.
-        let store = Arc::downgrade(store);
-        move || store.upgrade().map_or(0.0, |store| value(&store) as f64)
-    };
-    for (name, help, value) in [
-        (
-            "blockgate_memory_capacity_bytes",
-            "Capacity of the memory tier.",
-            (|store| store.memory_stats().arena.capacity_bytes) as fn(&Store) -> u64,
-        ),
-        ("blockgate_memory_used_bytes", "Bytes of the memory tier in use, blocks on their way in included.", |store| {
-            store.memory_stats().arena.used_bytes
-        }),
-        ("blockgate_memory_blocks", "Blocks in memory.", |store| store.memory_stats().blocks),
-        ("blockgate_memory_evictions_total", "Blocks evicted from memory to make room.", |store| {
-            store.memory_stats().evictions
-        }),
-        ("blockgate_index_entries", "Blocks that the index knows.", Store::index_len),
-        ("blockgate_pending_upload_bytes", "Bytes acknowledged and not yet at the upstream.", Store::pending_bytes),
-    ] {
-        metrics.observe(name, help, read(value));
     }
 }
 

@@ -10,7 +10,8 @@ use blockgate_upstream::{Capabilities, Payload, PutRequest, Upstream};
 use bytes::Bytes;
 use tokio::time::{Instant, timeout};
 
-use crate::config::Config;
+use crate::config::{self, Config, Size};
+use crate::wire::WireError;
 use crate::{server, wire};
 
 /// How long the upstream may take to answer one question.
@@ -29,7 +30,8 @@ pub(crate) async fn check(config: &Config, offline: bool) -> Result<(), String> 
     }
     problems
         .report("memory", wire::check_memory(config.memory_capacity_bytes).map(|()| "the machine has it".to_owned()));
-    problems.report("access keys", wire::access_keys(config.access.clone()).map(|_| access_keys(config)));
+    problems.report("access keys", access_keys(config));
+    too_large_blocks(config);
     if offline {
         println!("upstream: not asked (--offline)");
     } else {
@@ -42,10 +44,25 @@ pub(crate) async fn check(config: &Config, offline: bool) -> Result<(), String> 
     }
 }
 
-fn access_keys(config: &Config) -> String {
-    match config.access.len() {
-        0 => "none configured: `blockgate serve` creates one beside the data".to_owned(),
-        count => format!("{count} configured"),
+fn access_keys(config: &Config) -> Result<String, WireError> {
+    if config.access.is_empty() {
+        return Ok(match wire::existing_credentials(config)? {
+            Some(found) => format!("{} from {}", found.key.access_key, found.path.display()),
+            None => "none configured: `blockgate serve` creates one beside the data".to_owned(),
+        });
+    }
+    wire::access_keys(config.access.clone()).map(|_| format!("{} configured", config.access.len()))
+}
+
+/// Names the buckets whose largest blocks can't be held in memory.
+fn too_large_blocks(config: &Config) {
+    let room_bytes = config.memory_capacity_bytes / 8 * 7;
+    for (bucket, policy) in config.buckets.all().filter(|(_, policy)| policy.max_block_bytes > room_bytes) {
+        println!(
+            "memory: NOTE: blocks above {} are served from the upstream alone, although max_block_bytes of {bucket} is {}",
+            Size(room_bytes),
+            Size(policy.max_block_bytes),
+        );
     }
 }
 
@@ -68,6 +85,12 @@ impl Problems {
 }
 
 async fn upstream(config: &Config, problems: &mut Problems) {
+    if let config::Upstream::Fs { path } = &config.upstream
+        && !path.exists()
+    {
+        println!("upstream: {} is not there: `blockgate serve` creates it", path.display());
+        return;
+    }
     let (upstream, client) = match wire::open_upstream(&config.upstream).await {
         Ok(opened) => opened,
         Err(error) => {

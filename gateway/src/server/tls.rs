@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 use rustls::crypto::ring;
-use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
 use tokio_rustls::TlsAcceptor;
@@ -39,13 +39,21 @@ pub(crate) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, TlsError> {
     if chain.is_empty() {
         return Err(wrong_cert("no certificate in PEM form".to_owned()));
     }
-    let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| wrong_key(error.to_string()))?;
+    let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| match error {
+        pem::Error::NoItemsFound => wrong_key("no private key in PEM form".to_owned()),
+        other => wrong_key(other.to_string()),
+    })?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| wrong_cert(error.to_string()))?
         .with_no_client_auth()
         .with_single_cert(chain, key)
-        .map_err(|error| wrong_key(error.to_string()))?;
+        .map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => {
+                wrong_key(format!("not the private key of the certificate in {}", tls.cert.display()))
+            }
+            other => wrong_key(other.to_string()),
+        })?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
@@ -74,7 +82,7 @@ mod tests {
         let (a, b) = (write_pair(directory.path(), "a"), write_pair(directory.path(), "b"));
         assert!(acceptor(&a).is_ok());
         let mixed = refusal(&Tls { cert: a.cert, key: b.key });
-        assert!(mixed.starts_with("[server.tls] key: "), "{mixed}");
+        assert!(mixed.contains("not the private key of the certificate in "), "{mixed}");
     }
 
     #[test]
@@ -84,7 +92,8 @@ mod tests {
         let empty = directory.path().join("empty");
         fs::write(&empty, "").unwrap();
         assert!(refusal(&Tls { cert: empty.clone(), key: sound.key }).ends_with("empty: no certificate in PEM form"));
-        assert!(refusal(&Tls { cert: sound.cert.clone(), key: empty }).starts_with("[server.tls] key: "));
+        let keyless = refusal(&Tls { cert: sound.cert.clone(), key: empty });
+        assert!(keyless.ends_with("empty: no private key in PEM form"), "{keyless}");
         let nowhere = Tls { cert: "/nowhere".into(), key: sound.cert };
         assert!(refusal(&nowhere).starts_with("[server.tls] cert: /nowhere: "));
     }

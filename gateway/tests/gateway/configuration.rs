@@ -1,6 +1,7 @@
 //! Configuration as a user meets it: messages, exit status, `check`, `version`.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use crate::process::{ACCESS_KEY, SECRET_KEY, run};
 
@@ -54,6 +55,7 @@ fn check_shows_what_is_in_force_and_tries_the_upstream() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("blockgate.toml");
     fs::write(&path, format!("[[access]]\naccess_key = \"{ACCESS_KEY}\"\nsecret_key = \"{SECRET_KEY}\"\n")).unwrap();
+    fs::create_dir(directory.path().join("blockgate-data")).unwrap();
     let output = run(directory.path(), &["check", "--config", "blockgate.toml"], &[("MEMORY__CAPACITY", "64MiB")]);
     let shown = text(output.stdout);
     assert_eq!(output.status.code(), Some(0), "{shown}");
@@ -73,6 +75,31 @@ fn check_shows_what_is_in_force_and_tries_the_upstream() {
     let left = fs::read_dir(directory.path().join("blockgate-data")).unwrap();
     let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, [".blockgate"], "the bucket is gone again");
+}
+
+#[test]
+fn check_creates_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = run(directory.path(), &["check"], &[("MEMORY__CAPACITY", "64MiB")]);
+    let shown = text(output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    assert!(shown.contains("upstream: ./blockgate-data is not there"), "{shown}");
+    assert!(shown.contains("of every other bucket is 64MiB"), "blocks above memory are named: {shown}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn check_reads_the_credentials_that_serving_would() {
+    let directory = tempfile::tempdir().unwrap();
+    let own = directory.path().join("blockgate-data/.blockgate");
+    fs::create_dir_all(&own).unwrap();
+    let credentials = own.join("credentials");
+    fs::write(&credentials, "[default]\naws_access_key_id = AK\n").unwrap();
+    fs::set_permissions(&credentials, fs::Permissions::from_mode(0o600)).unwrap();
+    let output = run(directory.path(), &["check", "--offline"], &[]);
+    let shown = text(output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    assert!(shown.contains("access keys: PROBLEM: credentials file "), "{shown}");
 }
 
 #[test]

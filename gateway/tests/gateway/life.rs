@@ -34,6 +34,12 @@ fn ready_once_started() {
     let (status, metrics) = get(gateway.ops, "/metrics");
     assert_eq!(status, 200);
     assert!(metrics.contains("\nblockgate_memory_capacity_bytes 134217728\n"), "{metrics}");
+    let series = metrics.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.rsplit_once(' '));
+    let mut series: Vec<&str> = series.map(|(series, _)| series).collect();
+    let count = series.len();
+    series.sort_unstable();
+    series.dedup();
+    assert_eq!(series.len(), count, "each series is shown once");
 }
 
 #[test]
@@ -191,6 +197,9 @@ fn an_address_in_use_is_named_and_nothing_is_touched() {
     let output = run(directory.path(), &["serve"], &[("SERVER__LISTEN", &address)]);
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(stderr.contains(&format!("blockgate: cannot listen on {address}: Address already in use")), "{stderr}");
+    assert!(
+        stderr.contains(&format!("blockgate: [server] listen: cannot listen on {address}: Address already in use")),
+        "{stderr}"
+    );
     assert!(!directory.path().join("blockgate-data").exists());
 }

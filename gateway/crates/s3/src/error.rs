@@ -42,7 +42,7 @@ pub(crate) fn of_upstream(error: UpstreamError) -> S3Error {
         E::NoSuchKey => of_miss(MissReason::Absent),
         E::NoSuchBucket => s3_error!(NoSuchBucket),
         E::NoSuchUpload => s3_error!(NoSuchUpload),
-        E::BucketExists => s3_error!(BucketAlreadyOwnedByYou),
+        E::BucketExists => s3_error!(BucketAlreadyOwnedByYou, "The bucket is there already, and yours."),
         E::BucketNotEmpty => s3_error!(BucketNotEmpty),
         E::PreconditionFailed => s3_error!(PreconditionFailed),
         E::NotModified { etag } => not_modified(etag.as_deref(), None),

@@ -129,7 +129,9 @@ impl Face {
         let (parts, body) = request.into_parts();
         let context = RequestContext::default();
         context.set_body_open(!body.is_end_stream());
-        let asked = Asked { method: parts.method.clone(), uri: parts.uri.clone(), version: parts.version, context };
+        let region = self.0.settings.region.clone();
+        let asked =
+            Asked { method: parts.method.clone(), uri: parts.uri.clone(), version: parts.version, context, region };
         let answer = self.0.answer(parts, body, &asked.context).await;
         let response = respond::finish(&asked, answer);
         let operation = asked.context.operation().map_or("unknown", |(label, _)| label);

@@ -22,6 +22,8 @@ pub(crate) struct Asked {
     pub(crate) uri: Uri,
     pub(crate) version: Version,
     pub(crate) context: RequestContext,
+    /// What clients that signed for another region are told.
+    pub(crate) region: Option<String>,
 }
 
 /// Makes the response to a request out of what s3s or the guard answered.
@@ -74,8 +76,9 @@ fn complete_error(response: &mut Response<Body>, asked: &Asked, request_id: &str
     let host_id = host_id().to_str().unwrap_or_default();
     let resource = resource(asked.uri.path());
     let size = actual_size(response);
+    let region = expected_region(start, asked.region.as_deref());
     let end = format!(
-        "{size}<Resource>{resource}</Resource><RequestId>{request_id}</RequestId><HostId>{host_id}</HostId></Error>"
+        "{size}{region}<Resource>{resource}</Resource><RequestId>{request_id}</RequestId><HostId>{host_id}</HostId></Error>"
     );
     *response.body_mut() = Body::from(Bytes::from([start, end.as_bytes()].concat()));
 }
@@ -85,6 +88,13 @@ fn actual_size(response: &Response<Body>) -> String {
     let range = response.headers().get(CONTENT_RANGE).and_then(|range| range.to_str().ok());
     let size = range.and_then(|range| range.strip_prefix("bytes */"));
     size.map_or_else(String::new, |size| format!("<ActualObjectSize>{size}</ActualObjectSize>"))
+}
+
+/// The region that credentials must be for: s3cmd and boto3 learn it from there and sign again.
+fn expected_region(error: &[u8], region: Option<&str>) -> String {
+    const MALFORMED: &[u8] = b"<Code>AuthorizationHeaderMalformed</Code>";
+    let is_told = error.windows(MALFORMED.len()).any(|window| window == MALFORMED);
+    region.filter(|_| is_told).map_or_else(String::new, |region| format!("<Region>{region}</Region>"))
 }
 
 /// The path as it was sent, escaped for XML.
@@ -140,7 +150,7 @@ mod tests {
 
     fn asked(method: Method, path: &'static str) -> Asked {
         let (version, context) = (Version::HTTP_11, RequestContext::default());
-        Asked { method, uri: Uri::from_static(path), version, context }
+        Asked { method, uri: Uri::from_static(path), version, context, region: Some("eu-north-1".to_owned()) }
     }
 
     fn text(response: &Response<Body>) -> String {
@@ -182,6 +192,14 @@ mod tests {
         assert!(text.contains(&format!("<RequestId>{id}</RequestId>")), "{text}");
         assert!(text.ends_with("</HostId></Error>"), "{text}");
         assert!(response.headers().contains_key("x-amz-id-2"));
+    }
+
+    #[test]
+    fn who_signs_for_another_region_is_told_which() {
+        let malformed = text(&finish(&asked(Method::GET, "/b"), Err(s3_error!(AuthorizationHeaderMalformed))));
+        assert!(malformed.contains("<Region>eu-north-1</Region>"), "{malformed}");
+        let other = text(&finish(&asked(Method::GET, "/b"), Err(s3_error!(AccessDenied))));
+        assert!(!other.contains("<Region>"), "{other}");
     }
 
     #[test]

@@ -77,14 +77,16 @@ impl Core {
         gauge("blockgate_memory_evictions_total", "Blocks evicted from memory to make room.", |core| {
             core.tiers().memory().stats().evictions
         });
-        gauge("blockgate_arena_capacity_bytes", "Size of the arena.", |core| {
+        gauge("blockgate_memory_capacity_bytes", "Capacity of the memory tier.", |core| {
             core.tiers().memory().stats().arena.capacity_bytes
         });
-        gauge("blockgate_arena_used_bytes", "Bytes of the arena in use, blocks on their way included.", |core| {
-            core.tiers().memory().stats().arena.used_bytes
-        });
+        gauge(
+            "blockgate_memory_used_bytes",
+            "Bytes of the memory tier in use, blocks on their way included.",
+            |core| core.tiers().memory().stats().arena.used_bytes,
+        );
         gauge("blockgate_index_entries", "Entries of the index, absences included.", |core| core.tiers().index().len());
-        gauge("blockgate_pending_bytes", "Bytes acknowledged and not yet at the upstream.", |core| {
+        gauge("blockgate_pending_upload_bytes", "Bytes acknowledged and not yet at the upstream.", |core| {
             core.backlog.bytes()
         });
     }

@@ -1,4 +1,4 @@
-//! An upstream whose every call is timed and counted.
+//! An upstream whose every call is timed and counted, and that is left alone while it does not answer.
 
 use std::future::Future;
 use std::ops::Range;
@@ -9,26 +9,50 @@ use async_trait::async_trait;
 use blockgate_block::{Attributes, BlockRecord, ObjectInfo};
 use blockgate_telemetry::Metrics;
 use blockgate_upstream::{
-    BucketInfo, Capabilities, Conditions, CopyRequest, Deleted, GetReply, ListPage, ListRequest, MultipartRequest,
-    PartCopyRequest, PartList, PartRef, Payload, PutRequest, Result, Stored, UploadList, UploadListRequest, Upstream,
-    UpstreamError,
+    Breaker, BreakerLimits, BucketInfo, Capabilities, Conditions, CopyRequest, Deleted, GetReply, ListPage,
+    ListRequest, MultipartRequest, PartCopyRequest, PartList, PartRef, Payload, PutRequest, Result, Stored, UploadList,
+    UploadListRequest, Upstream, UpstreamError,
 };
 use tokio::time::Instant;
 
 pub(crate) struct Observed {
     inner: Arc<dyn Upstream>,
+    breaker: Breaker,
     metrics: Metrics,
 }
 
+/// Calls that are answered soon whatever the objects' size: what is silent for long on them is out.
+const BRIEF: [&str; 4] = ["head", "get", "head_bucket", "tags"];
+/// Calls whose failure nobody else tells the operator of.
+const WRITES: [&str; 6] = ["put", "delete", "delete_many", "copy", "upload_part", "complete_multipart"];
+
 impl Observed {
     pub(crate) fn new(inner: Arc<dyn Upstream>, metrics: Metrics) -> Self {
-        Self { inner, metrics }
+        let breaker = Breaker::new(Arc::clone(&inner), BreakerLimits::default());
+        let shown = breaker.clone();
+        metrics.observe("blockgate_upstream_breaker_open", "1 while calls to the upstream fail at once.", move || {
+            f64::from(u8::from(shown.is_open()))
+        });
+        Self { inner, breaker, metrics }
     }
 
     /// The time of a read is that until its body begins.
     async fn timed<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
         let begun = Instant::now();
-        let result = call.await;
+        let result = match self.breaker.admit(BRIEF.contains(&operation)) {
+            Ok(admitted) => {
+                let result = call.await;
+                admitted.ended(result.as_ref().map(|_| ()));
+                result
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &result
+            && error.is_outage()
+            && WRITES.contains(&operation)
+        {
+            tracing::warn!(operation, %error, "a write failed at the upstream");
+        }
         let outcome = match &result {
             Ok(_) => "ok",
             Err(UpstreamError::NoSuchKey) => "absent",

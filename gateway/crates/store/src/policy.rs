@@ -85,6 +85,12 @@ impl BucketPolicies {
         Self { rules, default }
     }
 
+    /// All settings with the pattern that they are for, the default's last.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &BucketPolicy)> {
+        let rules = self.rules.iter().map(|(pattern, policy)| (pattern.as_str(), policy));
+        rules.chain([("every other bucket", &self.default)])
+    }
+
     /// The settings of `bucket`.
     #[must_use]
     pub fn of(&self, bucket: &str) -> &BucketPolicy {

@@ -3,6 +3,7 @@
 //! An upstream keeps objects under the exact keys it is given, with the attributes it is given. It knows nothing of
 //! tiers, of TTLs or of checksums beyond carrying the metadata that describes them.
 
+mod breaker;
 pub mod conformance;
 mod error;
 mod fault;
@@ -17,6 +18,7 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use blockgate_block::{Attributes, BlockRecord, ObjectInfo};
 
+pub use breaker::{Admitted, Breaker, BreakerLimits};
 pub use error::{Result, UpstreamError};
 pub use fault::{Fault, FaultUpstream, Op};
 pub use fs::FsUpstream;

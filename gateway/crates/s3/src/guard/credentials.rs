@@ -67,7 +67,8 @@ pub(crate) fn check(parts: &Parts, query: &Query<'_>, anonymous_read: bool) -> S
 fn unsupported() -> S3Error {
     s3_error!(
         InvalidRequest,
-        "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256."
+        "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256 \
+         (boto3: Config(signature_version=\"s3v4\"); aws: aws configure set default.s3.signature_version s3v4)."
     )
 }
 

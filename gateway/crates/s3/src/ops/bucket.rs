@@ -1,7 +1,8 @@
 //! Buckets.
 
 use blockgate_auth::Permission;
-use blockgate_upstream::BucketInfo;
+use blockgate_store::StoreError;
+use blockgate_upstream::{BucketInfo, UpstreamError};
 use s3s::dto::{
     Bucket, BucketLocationConstraint, CreateBucketInput, CreateBucketOutput, DeleteBucketInput, DeleteBucketOutput,
     GetBucketLocationInput, GetBucketLocationOutput, HeadBucketInput, HeadBucketOutput, ListBucketsInput,
@@ -65,7 +66,13 @@ pub(super) async fn create(
     if asked.bucket.is_some() || asked.location.is_some() || asked.tags.is_some_and(|tags| !tags.is_empty()) {
         return Err(s3_error!(NotImplemented, "Directory buckets and tags of buckets are not supported."));
     }
-    ops.store.create_bucket(&bucket).await.map_err(error::of_store)?;
+    match ops.store.create_bucket(&bucket).await {
+        // As AWS does in its first region: whoever has the bucket may ask for it again.
+        Err(StoreError::Upstream(UpstreamError::BucketExists)) if ops.region == DEFAULT_REGION => {
+            ops.require_bucket(&bucket).await?;
+        }
+        outcome => outcome.map_err(error::of_store)?,
+    }
     Ok(S3Response::new(CreateBucketOutput { bucket_arn: None, location: Some(format!("/{bucket}")) }))
 }
 

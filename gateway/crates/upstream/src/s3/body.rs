@@ -151,7 +151,7 @@ impl Stream for Download {
                 Poll::Ready(Some(Ok(chunk)))
             }
             Some(Err(error)) => {
-                let text = aws_sdk_s3::error::DisplayErrorContext(&error).to_string();
+                let text = super::error::chain(&error);
                 // The stalled stream guard tells of itself only in words.
                 let stalled = text.contains("minimum throughput");
                 self.fail(if stalled { BodyError::Stalled } else { BodyError::Cut(text) })

@@ -1,7 +1,7 @@
 //! What a failed S3 request means.
 
 use aws_sdk_s3::config::http::HttpResponse;
-use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
 use crate::UpstreamError;
 
@@ -20,9 +20,9 @@ where
 {
     let Some(response) = error.raw_response() else {
         return match error {
-            SdkError::ConstructionFailure(_) => UpstreamError::InvalidRequest(DisplayErrorContext(error).to_string()),
+            SdkError::ConstructionFailure(_) => UpstreamError::InvalidRequest(chain(error)),
             SdkError::TimeoutError(_) => UpstreamError::Unavailable("no answer in time".to_owned()),
-            other => UpstreamError::Unavailable(DisplayErrorContext(other).to_string()),
+            other => UpstreamError::Unavailable(chain(other)),
         };
     };
     let metadata = error.as_service_error().map(ProvideErrorMetadata::meta);
@@ -35,9 +35,21 @@ where
     };
     if (200..300).contains(&answer.status) {
         // An answer that does not parse, or one that was cut.
-        return UpstreamError::Unavailable(format!("the answer is broken: {}", DisplayErrorContext(error)));
+        return UpstreamError::Unavailable(format!("the answer is broken: {}", chain(error)));
     }
     answer.meaning(subject)
+}
+
+/// An error and its causes, each in its own words, none twice.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let mut told: Vec<String> = Vec::new();
+    for text in causes.map(ToString::to_string) {
+        if !told.iter().any(|earlier| earlier.contains(&text)) {
+            told.push(text);
+        }
+    }
+    told.join(": ")
 }
 
 /// What is read of an error response.
