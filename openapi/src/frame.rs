@@ -7,7 +7,8 @@
 //! | KVB1 | index | status | flags | stripe | length | crc64nvme | payload …
 //! ```
 //!
-//! `crc64nvme` is the payload's. A body ends with a frame flagged [`Flags::END`]; a body without it was cut.
+//! `crc64nvme` is the payload's. A body ends with a frame flagged [`Flags::END`]; a body without it was cut. Which frames may follow
+//! which, so that a damaged or exchanged header is found too, is [`crate::rules`].
 
 use bytes::{Buf, Bytes, BytesMut};
 use serde::Serialize;
@@ -72,6 +73,42 @@ pub enum FrameError {
     /// A status other than 200 and 404, or one that its flags can't have.
     #[error("frame status must be 200, or 404 for a miss, found {0}")]
     Status(u16),
+    /// A JSON frame with a stripe, or a last frame with an index.
+    #[error("a JSON frame has stripe 0 and the last frame index 0, found index {index}, stripe {stripe}")]
+    JsonPlace {
+        /// The frame's index.
+        index: u32,
+        /// The frame's stripe.
+        stripe: u32,
+    },
+    /// A frame that can't follow those before it.
+    #[error("frame {index}, stripe {stripe}, can't stand here: {expected}")]
+    Order {
+        /// The frame's index.
+        index: u32,
+        /// The frame's stripe.
+        stripe: u32,
+        /// What can.
+        expected: String,
+    },
+    /// A data frame of another length than its stripe or range has.
+    #[error("frame {index}, stripe {stripe}, is {len_bytes} bytes long, which is not what was asked")]
+    Length {
+        /// The frame's index.
+        index: u32,
+        /// The frame's stripe.
+        stripe: u32,
+        /// Its length.
+        len_bytes: u64,
+    },
+    /// The last frame counts otherwise than the reader.
+    #[error("the last frame counts {end:?}, but {found:?} came")]
+    Count {
+        /// What it says.
+        end: StreamEnd,
+        /// What came.
+        found: StreamEnd,
+    },
     /// A JSON payload above [`limits::JSON_FRAME_BYTES_MAX`], or a data payload above what the reader allows.
     #[error("frame {index} is {len_bytes} bytes long, more than {max_bytes}")]
     TooLong {
@@ -143,6 +180,9 @@ impl FrameHeader {
         }
         if status != 200 && !(status == 404 && flags == Flags::JSON) {
             return Err(FrameError::Status(status));
+        }
+        if (flags != Flags::DATA && stripe != 0) || (flags == Flags::END && index != 0) {
+            return Err(FrameError::JsonPlace { index, stripe });
         }
         if flags != Flags::DATA && len_bytes > limits::JSON_FRAME_BYTES_MAX {
             return Err(FrameError::TooLong { index, len_bytes, max_bytes: limits::JSON_FRAME_BYTES_MAX });
@@ -224,8 +264,12 @@ struct Input {
 enum State {
     Header,
     Json(FrameHeader),
-    Data { left_bytes: u64 },
+    Data {
+        left_bytes: u64,
+    },
     Ended,
+    /// Nothing is read any more: what looks like a frame behind the damage may be anything.
+    Failed(FrameError),
 }
 
 impl Decoder {
@@ -235,18 +279,22 @@ impl Decoder {
         Self { input: Input::default(), state: State::Header, data_bytes_max }
     }
 
-    /// Gives the next bytes of the body. Only after [`Decoder::next`] returned none.
+    /// Gives the next bytes of the body. Without a copy where [`Decoder::next`] has returned none before.
     pub fn feed(&mut self, bytes: Bytes) {
-        debug_assert!(self.input.chunk.is_empty());
-        self.input.chunk = bytes;
+        let chunk = &mut self.input.chunk;
+        *chunk = if chunk.is_empty() { bytes } else { [chunk.as_ref(), &bytes].concat().into() };
     }
 
     /// What comes next; none where more bytes are needed.
     ///
     /// # Errors
-    /// When the bytes are no frames. The decoder is of no use afterwards.
+    /// When the bytes are no frames, and then always.
     #[allow(clippy::should_implement_trait)] // fallible, and none is not the end
     pub fn next(&mut self) -> Result<Option<Event>, FrameError> {
+        self.step().inspect_err(|error| self.state = State::Failed(error.clone()))
+    }
+
+    fn step(&mut self) -> Result<Option<Event>, FrameError> {
         match self.state {
             State::Header => {
                 let Some(bytes) = self.input.take(HEADER_BYTES) else { return Ok(None) };
@@ -277,6 +325,7 @@ impl Decoder {
             }
             State::Ended if self.input.chunk.is_empty() => Ok(None),
             State::Ended => Err(FrameError::AfterEnd),
+            State::Failed(ref error) => Err(error.clone()),
         }
     }
 
@@ -285,9 +334,10 @@ impl Decoder {
     /// # Errors
     /// [`FrameError::Cut`] unless the last frame came.
     pub fn finish(&self) -> Result<(), FrameError> {
-        match self.state {
+        match &self.state {
             State::Ended if self.input.chunk.is_empty() => Ok(()),
             State::Ended => Err(FrameError::AfterEnd),
+            State::Failed(error) => Err(error.clone()),
             _ => Err(FrameError::Cut),
         }
     }
@@ -295,7 +345,7 @@ impl Decoder {
     fn begin(&mut self, header: FrameHeader) -> Result<Option<Event>, FrameError> {
         if header.flags != Flags::DATA {
             self.state = State::Json(header);
-            return self.next();
+            return self.step();
         }
         if header.len_bytes > self.data_bytes_max {
             let FrameHeader { index, len_bytes, .. } = header;

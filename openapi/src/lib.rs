@@ -2,6 +2,7 @@
 //!
 //! * [`types`]: what requests and responses hold, as JSON
 //! * [`frame`]: how block bytes travel, many in one body
+//! * [`rules`]: which frames may follow which
 //! * [`keys`]: block keys from token ids, the same in every language
 //! * [`ErrorCode`], [`MissReason`], [`Tier`]: how a request or a read ended
 //! * [`limits`]: what is refused, and from where on
@@ -14,6 +15,7 @@ pub mod frame;
 pub mod keys;
 pub mod limits;
 mod outcome;
+pub mod rules;
 pub mod types;
 
 pub use bitmap::Bitmap;

@@ -133,9 +133,11 @@ pub struct GetRequest {
     pub mode: GetMode,
     /// In which order.
     pub order: GetOrder,
-    /// Each block is cut into so many equal stripes (the last takes the rest); stripe 0 of all blocks comes first.
+    /// Each block is cut into so many stripes of `length / stripes` bytes (the last takes the rest); stripe 0 of all blocks comes
+    /// first, then stripe 1 of all.
     pub stripes: u32,
-    /// Only these bytes of every block, one frame each (`stripe` is the range's position). Not together with `stripes`.
+    /// Only these bytes of every block, one frame each (`stripe` is the range's position), in the same order as stripes: range 0 of
+    /// all blocks first. Not together with `stripes`.
     pub ranges: Option<Vec<ByteRange>>,
     /// Time to the last byte.
     pub deadline_ms: Option<u64>,
