@@ -24,11 +24,11 @@ pub struct ErrorDetail {
 }
 
 macro_rules! error_codes {
-    ($($(#[$doc:meta])* $name:ident => $status:ident,)*) => {
+    ($(#[doc = $doc:literal] $name:ident => $status:ident,)*) => {
         /// What went wrong, for programs. The names are those that S3 uses where it has one.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[non_exhaustive]
-        pub enum ErrorCode { $($(#[$doc])* $name,)* }
+        pub enum ErrorCode { $(#[doc = $doc] $name,)* }
 
         impl ErrorCode {
             /// Every code.
@@ -44,6 +44,12 @@ macro_rules! error_codes {
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)* }
+            }
+
+            /// What it means, for people.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $doc.trim_ascii(),)* }
             }
         }
     };

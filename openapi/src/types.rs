@@ -266,3 +266,61 @@ pub struct TouchResponse {
     /// How many blocks: those that are there.
     pub touched: u64,
 }
+
+/// What operators look at, of one bucket on one gateway.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StatsResponse {
+    /// The bucket.
+    pub bucket: String,
+    /// Blocks under a lease, of all buckets.
+    pub leases: LeaseStats,
+    /// What tiers were measured to be: what `estimate_ms` of a lookup is made of.
+    pub tiers: TierStats,
+}
+
+/// Leases of a gateway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseStats {
+    /// Blocks under a lease.
+    pub blocks: u64,
+    /// What they take of memory.
+    pub bytes: u64,
+}
+
+/// Speed of each tier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TierStats {
+    /// Memory, up to a client's socket.
+    pub memory: TierSpeed,
+    /// The gateway's NVMe, up to memory; null where there is none.
+    pub staging: Option<TierSpeed>,
+    /// The shared store, up to memory.
+    pub upstream: TierSpeed,
+}
+
+/// Speed of a tier, as measured lately.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TierSpeed {
+    /// Time to the first byte.
+    pub latency_ms: f64,
+    /// What one stream delivers after it.
+    pub bytes_per_second: u64,
+}
+
+/// The gateways that are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetResponse {
+    /// The one that answers is always among them.
+    pub gateways: Vec<GatewayInfo>,
+}
+
+/// A gateway.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GatewayInfo {
+    /// Names its run: another one after each start.
+    pub id: String,
+    /// Version of blockgate.
+    pub version: String,
+    /// When it started.
+    pub started_at: u64,
+}
