@@ -12,6 +12,7 @@ mod error;
 mod guard;
 mod host;
 mod ops;
+mod quick;
 mod refusal;
 mod respond;
 mod xml;
@@ -34,9 +35,11 @@ use tokio::time::Instant;
 
 use access::{Access, Secrets};
 use context::RequestContext;
+use guard::operation::BodyKind;
 use guard::{Admission, Credentials, FormReader, WatchedBody};
 use host::Hosts;
 use ops::Ops;
+use quick::Quick;
 use respond::Asked;
 
 /// Largest XML or JSON document: 1,000 keys of 1,024 bytes, each escaped, fit.
@@ -75,6 +78,8 @@ struct Inner {
     service: S3Service,
     /// The same for forms: s3s judges a form's age by the same setting as a request's clock.
     forms: S3Service,
+    /// None where there is no store.
+    quick: Option<Quick>,
     hosts: Hosts,
     settings: FaceSettings,
     metrics: Metrics,
@@ -97,12 +102,14 @@ impl Face {
     ) -> Self {
         let (ops_keys, region) = (Arc::clone(&keys), settings.region.clone());
         let operations = || Ops::new(Arc::clone(&store), Arc::clone(&ops_keys), region.clone(), passthrough.clone());
-        Self::over(operations, keys, settings, metrics)
+        let quick = Quick::new(Arc::clone(&store), Arc::clone(&keys), settings.region.clone());
+        Self::over(operations, Some(quick), keys, settings, metrics)
     }
 
     /// The face over any operations.
     fn over<T: S3>(
         operations: impl Fn() -> T,
+        quick: Option<Quick>,
         keys: Arc<AccessKeys>,
         settings: FaceSettings,
         metrics: Metrics,
@@ -117,7 +124,7 @@ impl Face {
             builder.build()
         };
         let (service, forms) = (service(CLOCK_SKEW_MAX), service(FORM_AGE_MAX));
-        Self(Arc::new(Inner { service, forms, hosts, settings, metrics }))
+        Self(Arc::new(Inner { service, forms, quick, hosts, settings, metrics }))
     }
 
     /// Answers one request; never fails: what goes wrong is an S3 error response.
@@ -154,6 +161,12 @@ impl Inner {
                 return Err(error);
             }
         };
+        if admission.credentials == Credentials::Header
+            && let Some((operation, response)) = self.quick.as_ref().and_then(|quick| quick.answer(&parts, &self.hosts))
+        {
+            context.set_operation(operation, BodyKind::None);
+            return Ok(response);
+        }
         let is_form = form.is_some();
         let bodyless = matches!(parts.method, Method::GET | Method::HEAD | Method::DELETE);
         let body = if bodyless {

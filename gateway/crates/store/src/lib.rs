@@ -133,6 +133,19 @@ impl Store {
         self.core.get(key, &request).await
     }
 
+    /// Reads a block that is at hand, without waiting; none where it isn't, or where the request must be judged by
+    /// [`Self::get`].
+    #[must_use]
+    pub fn get_held(&self, key: &BlockKey, request: &ReadRequest) -> Option<Served> {
+        self.core.get_held(key, request)
+    }
+
+    /// Describes a block that is at hand, as [`Self::get_held`].
+    #[must_use]
+    pub fn head_held(&self, key: &BlockKey, request: &ReadRequest) -> Option<Found> {
+        self.core.head_held(key, request)
+    }
+
     /// Describes an object. The range is not looked at.
     ///
     /// # Errors

@@ -41,6 +41,28 @@ impl Core {
         result
     }
 
+    /// What memory can answer by itself.
+    pub(crate) fn get_held(&self, key: &BlockKey, request: &ReadRequest) -> Option<Served> {
+        let now = self.upstream.now();
+        let block = self.held_if_kv(key, now)?;
+        let served = serve_held(block, request, now).ok()?;
+        self.count(key, Ok((served.tier, served.range.end - served.range.start)));
+        Some(served)
+    }
+
+    /// What memory can describe by itself.
+    pub(crate) fn head_held(&self, key: &BlockKey, request: &ReadRequest) -> Option<Found> {
+        let now = self.upstream.now();
+        let block = self.held_if_kv(key, now)?;
+        judge_read(&block.info, request, now).ok()?;
+        self.count(key, Ok((Tier::Memory, 0)));
+        Some(Found { info: block.info, tier: Tier::Memory })
+    }
+
+    fn held_if_kv(&self, key: &BlockKey, now: SystemTime) -> Option<MemoryBlock> {
+        if self.policy(key.bucket()).is_kv() { self.held(key, now) } else { None }
+    }
+
     fn count(&self, key: &BlockKey, outcome: std::result::Result<(Tier, u64), &StoreError>) {
         match outcome {
             Ok((tier, bytes)) => self.metrics.hit(key.bucket(), tier.as_str(), bytes),

@@ -162,7 +162,7 @@ impl Draft {
             headers.push(("x-amz-content-sha256".to_owned(), self.hash.clone()));
         }
         let covered = self.covered(&headers);
-        let path = crate::guard::unescape_path(&self.path);
+        let path = crate::guard::unescape_path(&self.path).unwrap_or_else(|| self.path.as_str().into());
         let payload = match self.hash.as_str() {
             UNSIGNED | "" => Payload::Unsigned,
             "STREAMING-AWS4-HMAC-SHA256-PAYLOAD" => Payload::MultipleChunks,
@@ -204,7 +204,7 @@ impl Draft {
         ] {
             draft = draft.query(name, value);
         }
-        let path = crate::guard::unescape_path(&self.path);
+        let path = crate::guard::unescape_path(&self.path).unwrap_or_else(|| self.path.as_str().into());
         let query = draft.sorted_query();
         let canonical = s3s_sigv4::create_presigned_canonical_request(self.method, &path, &query, &pairs);
         let draft = draft.query("X-Amz-Signature", &self.signature(&canonical));

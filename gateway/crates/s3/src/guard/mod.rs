@@ -17,6 +17,8 @@ mod path;
 mod payload;
 mod query;
 
+use std::borrow::Cow;
+
 use http::header::EXPECT;
 use http::request::Parts;
 use http::{HeaderMap, Method};
@@ -70,10 +72,9 @@ pub(crate) fn expects_continue(headers: &HeaderMap) -> bool {
     headers.get(EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
-/// The path that a raw one stands for, itself where it stands for none.
-#[cfg(test)]
-pub(crate) fn unescape_path(path: &str) -> String {
-    escape::unescape(path, false).map_or_else(|_| path.to_owned(), std::borrow::Cow::into_owned)
+/// The path that a raw one stands for.
+pub(crate) fn unescape_path(path: &str) -> Option<Cow<'_, str>> {
+    escape::unescape(path, false).ok()
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ impl Gateway {
         self.ask("DELETE", target)
     }
 
-    fn ask(&self, method: &'static str, target: &str) -> Ask<'_> {
+    pub fn ask(&self, method: &'static str, target: &str) -> Ask<'_> {
         Ask {
             gateway: self,
             method,
