@@ -14,6 +14,7 @@
 //! A table that keeps what it is told (as the index does, `set_in_memory`) is thus right whenever the tier is at rest, and
 //! at other times is a hint, which is all it can be.
 
+mod lease;
 mod residents;
 mod room;
 
@@ -27,6 +28,8 @@ use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use parking_lot::Mutex;
 
+pub use self::lease::Leased;
+use self::lease::Leases;
 use self::residents::Residents;
 
 /// The part of the arena, one in so many, that is left to blocks on their way in and to evicted ones still being read.
@@ -49,10 +52,14 @@ pub struct MemoryBlock {
 pub struct MemoryStats {
     /// The arena, blocks on their way in included.
     pub arena: ArenaStats,
-    /// How many blocks the tier holds.
+    /// How many blocks the tier holds, leased ones included.
     pub blocks: u64,
     /// What they take of the arena, rounding included.
     pub block_bytes: u64,
+    /// How many of them are leased.
+    pub leases: u64,
+    /// What these take of the arena.
+    pub leased_bytes: u64,
     /// Blocks evicted to make room, since the start.
     pub evictions: u64,
 }
@@ -62,6 +69,7 @@ pub struct MemoryTier {
     arena: Arena,
     cache: Cache<BlockKey, Entry>,
     residents: Arc<Residents>,
+    leases: Leases,
     capacity_pages: u64,
     /// Held by the one thread that is evicting to make room.
     making_room: Mutex<()>,
@@ -116,6 +124,7 @@ impl MemoryTier {
             making_room: Mutex::new(()),
             room_key: room::key(),
             residents,
+            leases: Leases::default(),
             on_presence,
         }
     }
@@ -123,29 +132,48 @@ impl MemoryTier {
     /// The block, if it is in memory; it becomes the most recently used.
     #[must_use]
     pub fn get(&self, key: &BlockKey) -> Option<MemoryBlock> {
-        self.cache.get(key)?.block.lock().clone()
+        if let Some(block) = self.in_cache(key) {
+            return Some(block);
+        }
+        if !self.leases.any() {
+            return None;
+        }
+        // Between the two looks its lease may have ended: then it was moved back under this lock.
+        let leases = self.leases.lock();
+        leases.block(key).or_else(|| self.in_cache(key))
     }
 
     /// Whether the block is in memory. Counts as no use of it.
     #[must_use]
     pub fn contains(&self, key: &BlockKey) -> bool {
-        self.cache.contains_key(key)
+        if self.cache.contains_key(key) {
+            return true;
+        }
+        if !self.leases.any() {
+            return false;
+        }
+        let leases = self.leases.lock();
+        leases.contains(key) || self.cache.contains_key(key)
     }
 
     /// Keeps a block as the most recently used, instead of what was there under its key.
     pub fn insert(&self, key: BlockKey, block: MemoryBlock) {
-        let pages = pages(block.bytes.len());
         let reported = key.clone();
-        let offset_bytes = block.bytes.offset_bytes();
-        let entry = Entry { block: Arc::new(Mutex::new(Some(block))), pages };
-        self.residents.came(offset_bytes, key.clone(), entry.clone());
-        self.cache.insert(key, entry);
+        let mut leases = self.leases.lock();
+        if !self.describe_leased(&mut leases, &key, &block) {
+            self.end_lease(&mut leases, &key);
+            self.put_in_cache(key, block);
+        }
+        drop(leases);
         self.report(&reported);
     }
 
     /// Forgets a block. Who reads it goes on doing so.
     pub fn remove(&self, key: &BlockKey) {
+        let mut leases = self.leases.lock();
+        self.end_lease(&mut leases, key);
         self.cache.invalidate(key);
+        drop(leases);
         self.report(key);
     }
 
@@ -153,12 +181,27 @@ impl MemoryTier {
     #[must_use]
     pub fn stats(&self) -> MemoryStats {
         self.cache.run_pending_tasks();
+        let (leases, leased_bytes) = self.leases.stats();
         MemoryStats {
             arena: self.arena.stats(),
-            blocks: self.cache.entry_count(),
-            block_bytes: self.cache.weighted_size() * PAGE_BYTES,
+            blocks: self.cache.entry_count() + leases,
+            block_bytes: self.cache.weighted_size() * PAGE_BYTES + leased_bytes,
+            leases,
+            leased_bytes,
             evictions: self.residents.evictions.load(Ordering::Relaxed),
         }
+    }
+
+    fn in_cache(&self, key: &BlockKey) -> Option<MemoryBlock> {
+        self.cache.get(key)?.block.lock().clone()
+    }
+
+    fn put_in_cache(&self, key: BlockKey, block: MemoryBlock) {
+        let pages = pages(block.bytes.len());
+        let offset_bytes = block.bytes.offset_bytes();
+        let entry = Entry { block: Arc::new(Mutex::new(Some(block))), pages };
+        self.residents.came(offset_bytes, key.clone(), entry.clone());
+        self.cache.insert(key, entry);
     }
 
     /// Tells who is in memory until what was told is what is seen.
@@ -186,5 +229,7 @@ fn pages(len_bytes: u64) -> u32 {
     u32::try_from(Arena::slot_bytes(len_bytes) / PAGE_BYTES).unwrap_or(u32::MAX)
 }
 
+#[cfg(test)]
+mod lease_tests;
 #[cfg(test)]
 mod tests;

@@ -23,11 +23,11 @@ pub(super) fn key() -> BlockKey {
 impl MemoryTier {
     /// Room for a block on its way in; evicts the least recently used blocks to make it.
     ///
-    /// None for a block larger than the tier, and where what was evicted is still being read.
+    /// None for a block larger than the tier or what is not leased of it, and where what was evicted is still being read.
     #[must_use]
     pub fn allocate(&self, len_bytes: u64) -> Option<BlockWriter> {
         let need_pages = pages(len_bytes);
-        if u64::from(need_pages) > self.capacity_pages {
+        if u64::from(need_pages) > self.capacity_pages || Arena::slot_bytes(len_bytes) > self.unleased_bytes() {
             return None;
         }
         if let Some(writer) = self.arena.allocate(len_bytes) {
@@ -45,6 +45,12 @@ impl MemoryTier {
             }
         }
         self.arena.allocate(len_bytes)
+    }
+
+    /// What of the arena could be had by evicting.
+    fn unleased_bytes(&self) -> u64 {
+        let leased_bytes = if self.leases.any() { self.leases.stats().1 } else { 0 };
+        self.arena.stats().capacity_bytes.saturating_sub(leased_bytes)
     }
 
     /// Evicts the least recently used blocks, `pages` in all or a little more.

@@ -6,18 +6,18 @@ use blockgate_block::{Attributes, BlockWriter};
 
 use super::*;
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
+pub(super) const KIB: u64 = 1 << 10;
+pub(super) const MIB: u64 = 1 << 20;
 
-fn tier(arena_bytes: u64) -> MemoryTier {
+pub(super) fn tier(arena_bytes: u64) -> MemoryTier {
     MemoryTier::new(Arena::new(arena_bytes).expect("the test machine has the memory"), |_, _| {})
 }
 
-fn key(name: impl fmt::Display) -> BlockKey {
+pub(super) fn key(name: impl fmt::Display) -> BlockKey {
     BlockKey::new("bucket", &format!("key{name}")).expect("a legal key")
 }
 
-fn filled(mut writer: BlockWriter, byte: u8) -> MemoryBlock {
+pub(super) fn filled(mut writer: BlockWriter, byte: u8) -> MemoryBlock {
     writer.append(&vec![byte; writer.capacity() as usize]).expect("it fits");
     let bytes = writer.finish().expect("it is whole");
     let info = ObjectInfo::from_upstream(bytes.len(), "etag".into(), SystemTime::UNIX_EPOCH, Attributes::default());
@@ -25,12 +25,12 @@ fn filled(mut writer: BlockWriter, byte: u8) -> MemoryBlock {
 }
 
 /// Puts a block as a gateway does. Its handles are gone when this returns.
-fn put(tier: &MemoryTier, name: impl fmt::Display, len_bytes: u64, byte: u8) {
+pub(super) fn put(tier: &MemoryTier, name: impl fmt::Display, len_bytes: u64, byte: u8) {
     let writer = tier.allocate(len_bytes).expect("room");
     tier.insert(key(name), filled(writer, byte));
 }
 
-fn is(block: &MemoryBlock, byte: u8) -> bool {
+pub(super) fn is(block: &MemoryBlock, byte: u8) -> bool {
     block.bytes.as_slice().iter().all(|&b| b == byte)
 }
 
