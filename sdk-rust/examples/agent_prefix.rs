@@ -1,8 +1,8 @@
 //! An agent keeps the KV cache of its long system prompt: the first turn computes and stores it, later turns, of this agent or of
 //! any other with the same prompt, restore it and compute what is new alone.
 //!
-//! Run it twice against `make run`, with BLOCKGATE_ENDPOINT, BLOCKGATE_ACCESS_KEY, BLOCKGATE_SECRET_KEY and, unless it is `kv`,
-//! BLOCKGATE_BUCKET set. The bucket must exist.
+//! Run it twice against `make run`, with the AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY that it prints. The bucket, `blocks` or
+//! BLOCKGATE_BUCKET, must exist.
 
 use std::env;
 use std::num::NonZero;
@@ -39,10 +39,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn client() -> Result<Client, Box<dyn std::error::Error>> {
     let client = Client::builder()
-        .endpoints(env::var("BLOCKGATE_ENDPOINT")?.split(','))
-        .access_key(env::var("BLOCKGATE_ACCESS_KEY")?)
-        .secret_key(env::var("BLOCKGATE_SECRET_KEY")?)
-        .bucket(env::var("BLOCKGATE_BUCKET").unwrap_or_else(|_| "kv".to_owned()))
+        .endpoints(env::var("BLOCKGATE_ENDPOINT").unwrap_or_else(|_| "http://127.0.0.1:9800".to_owned()).split(','))
+        .access_key(env::var("AWS_ACCESS_KEY_ID")?)
+        .secret_key(env::var("AWS_SECRET_ACCESS_KEY")?)
+        .bucket(env::var("BLOCKGATE_BUCKET").unwrap_or_else(|_| "blocks".to_owned()))
         .namespace("agents")
         .fingerprint("example-model/bf16/tp1")
         .key_prefix("agent/");

@@ -1,8 +1,8 @@
 //! A server's loop: for each request load what is cached, compute the rest, store it. The cache may be slow, empty or dead: the
 //! loop never fails for it, it only computes more. Kill the gateway while it runs, and start it again.
 //!
-//! Run it against `make run`, with BLOCKGATE_ENDPOINT, BLOCKGATE_ACCESS_KEY, BLOCKGATE_SECRET_KEY and, unless it is `kv`,
-//! BLOCKGATE_BUCKET set. The bucket must exist. BLOCKGATE_ENDPOINT may name several gateways, with commas between.
+//! Run it against `make run`, with the AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY that it prints. The bucket, `blocks` or
+//! BLOCKGATE_BUCKET, must exist. BLOCKGATE_ENDPOINT may name several gateways, with commas between.
 
 use std::env;
 use std::num::NonZero;
@@ -19,10 +19,10 @@ const PREFILL: Duration = Duration::from_millis(10);
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let requests: u32 = env::var("REQUESTS").map_or(Ok(40), |text| text.parse())?;
     let builder = blockgate_sdk::Client::builder()
-        .endpoints(env::var("BLOCKGATE_ENDPOINT")?.split(','))
-        .access_key(env::var("BLOCKGATE_ACCESS_KEY")?)
-        .secret_key(env::var("BLOCKGATE_SECRET_KEY")?)
-        .bucket(env::var("BLOCKGATE_BUCKET").unwrap_or_else(|_| "kv".to_owned()))
+        .endpoints(env::var("BLOCKGATE_ENDPOINT").unwrap_or_else(|_| "http://127.0.0.1:9800".to_owned()).split(','))
+        .access_key(env::var("AWS_ACCESS_KEY_ID")?)
+        .secret_key(env::var("AWS_SECRET_ACCESS_KEY")?)
+        .bucket(env::var("BLOCKGATE_BUCKET").unwrap_or_else(|_| "blocks".to_owned()))
         .fingerprint("example-model/bf16/tp1")
         .key_prefix("cache-aside/")
         .deadline(Duration::from_millis(200));

@@ -21,7 +21,7 @@ use crate::{
 /// ```no_run
 /// use blockgate_sdk::{Client, LookupOptions, blocking};
 ///
-/// let builder = Client::builder().endpoint("http://127.0.0.1:9800").bucket("kv");
+/// let builder = Client::builder().endpoint("http://127.0.0.1:9800").bucket("blocks");
 /// let client = blocking::Client::new(builder.access_key("AKEXAMPLE").secret_key("secret"))?;
 /// let found = client.lookup(&["k0", "k1"], &LookupOptions::default());
 /// println!("{} of 2 blocks", found.matched);
@@ -197,14 +197,14 @@ pub struct Blocks {
 impl Blocks {
     /// As [`Blocks::matched`](crate::Blocks::matched).
     #[must_use]
-    pub fn matched(&self) -> usize {
-        self.blocks.as_ref().map_or(0, crate::Blocks::matched)
+    pub fn matched(&self) -> Option<usize> {
+        self.blocks.as_ref().and_then(crate::Blocks::matched)
     }
 
     /// As [`Blocks::promised_bytes`](crate::Blocks::promised_bytes).
     #[must_use]
-    pub fn promised_bytes(&self) -> u64 {
-        self.blocks.as_ref().map_or(0, crate::Blocks::promised_bytes)
+    pub fn promised_bytes(&self) -> Option<u64> {
+        self.blocks.as_ref().and_then(crate::Blocks::promised_bytes)
     }
 }
 

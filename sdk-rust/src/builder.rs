@@ -31,7 +31,7 @@ const BLOCK_BYTES_DEFAULT: u64 = 64 << 20;
 ///     .endpoint("http://10.0.0.2:9800")
 ///     .access_key("AKEXAMPLE")
 ///     .secret_key("secret")
-///     .bucket("kv")
+///     .bucket("blocks")
 ///     .fingerprint("llama-3.1-8b/bf16/tp1")
 ///     .deadline(std::time::Duration::from_millis(200))
 ///     .build()?;
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     fn complete() -> Builder {
-        Client::builder().endpoint("http://127.0.0.1:1").access_key("AK").secret_key("top-secret").bucket("kv")
+        Client::builder().endpoint("http://127.0.0.1:1").access_key("AK").secret_key("top-secret").bucket("blocks")
     }
 
     #[test]

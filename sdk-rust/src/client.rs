@@ -30,7 +30,7 @@ const MARGIN_MAX: Duration = Duration::from_millis(20);
 ///     .endpoint("http://127.0.0.1:9800")
 ///     .access_key("AKEXAMPLE")
 ///     .secret_key("secret")
-///     .bucket("kv")
+///     .bucket("blocks")
 ///     .build()?;
 /// client.put("block-0", vec![7; 65_536], &PutOptions::default()).await?;
 /// let mut buffers = [vec![0; 65_536]];
@@ -91,7 +91,7 @@ impl Client {
     /// ```
     /// use std::num::NonZero;
     /// # let builder = blockgate_sdk::Client::builder().endpoint("http://127.0.0.1:9800");
-    /// # let builder = builder.access_key("a").secret_key("s").bucket("kv");
+    /// # let builder = builder.access_key("a").secret_key("s").bucket("blocks");
     /// let client = builder.namespace("tenant-a").fingerprint("llama-3.1-8b/bf16/tp1").build()?;
     /// let keys = client.compute_keys(&[1, 2, 3, 4, 5], NonZero::new(2).unwrap());
     /// assert_eq!(keys.len(), 2);

@@ -43,11 +43,11 @@ pub(crate) struct Frames {
     pub(crate) promise: Promise,
 }
 
-/// What the head of an answer promises.
+/// What the head of an answer promises: nothing where all blocks are asked for, since each is looked for when it is sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Promise {
-    pub(crate) blocks: usize,
-    pub(crate) bytes: u64,
+    pub(crate) blocks: Option<usize>,
+    pub(crate) bytes: Option<u64>,
 }
 
 impl Frames {
@@ -130,11 +130,15 @@ fn promise(headers: &HeaderMap, keys: usize) -> Result<Promise, Error> {
     if !is_frames {
         return Err(Error::protocol("an answer that is no frames"));
     }
-    let number = |name| headers.get(name).and_then(|value| value.to_str().ok()).and_then(|text| text.parse().ok());
-    let absent = || Error::protocol(format!("an answer without {MATCHED_HEADER} and {BYTES_HEADER}"));
-    let (blocks, bytes): (u64, u64) = number(MATCHED_HEADER).zip(number(BYTES_HEADER)).ok_or_else(absent)?;
-    match usize::try_from(blocks) {
-        Ok(blocks) if blocks <= keys => Ok(Promise { blocks, bytes }),
-        _ => Err(Error::protocol("more blocks match than were asked for")),
+    let number = |name| match headers.get(name).map(|value| value.to_str().unwrap_or_default().parse::<u64>()) {
+        None => Ok(None),
+        Some(Ok(number)) => Ok(Some(number)),
+        Some(Err(_)) => Err(Error::protocol(format!("a wrong {name}"))),
+    };
+    let (blocks, bytes) = (number(MATCHED_HEADER)?, number(BYTES_HEADER)?);
+    if blocks.is_some_and(|blocks| blocks > keys as u64) {
+        return Err(Error::protocol("more blocks match than were asked for"));
     }
+    // No more than keys.
+    Ok(Promise { blocks: blocks.map(|blocks| blocks as usize), bytes })
 }

@@ -146,15 +146,15 @@ impl Client {
 }
 
 impl Blocks {
-    /// How many blocks the gateway promised to deliver; what it can't after all is a miss.
+    /// How many blocks the gateway promised to deliver, in [`GetMode::Prefix`]; what it can't after all is a miss.
     #[must_use]
-    pub const fn matched(&self) -> usize {
+    pub const fn matched(&self) -> Option<usize> {
         self.promise.blocks
     }
 
     /// Their bytes together.
     #[must_use]
-    pub const fn promised_bytes(&self) -> u64 {
+    pub const fn promised_bytes(&self) -> Option<u64> {
         self.promise.bytes
     }
 

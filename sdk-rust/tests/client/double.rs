@@ -264,7 +264,10 @@ fn get(state: &State, request: &GetRequest, fault: Fault) -> Response<Body> {
         _ => chunks(whole).right_stream().right_stream(),
     };
     let head = Response::builder().header("content-type", FRAMES_MEDIA_TYPE);
-    let head = head.header("x-kv-matched", matched).header("x-kv-bytes", total.bytes);
+    let head = match (request.mode, fault) {
+        (GetMode::All, fault) if fault != Fault::Boast => head,
+        _ => head.header("x-kv-matched", matched).header("x-kv-bytes", total.bytes),
+    };
     head.body(BodyExt::boxed(StreamBody::new(body))).unwrap()
 }
 

@@ -62,7 +62,7 @@ async fn a_stream_yields_blocks_in_the_order_asked_for() {
     let client = builder(&[&double]).build().unwrap();
     for (order, expected) in [(GetOrder::Request, [0, 1, 2]), (GetOrder::Ready, [2, 1, 0])] {
         let mut blocks = client.get(&["k0", "k1", "k2"], &GetOptions { order, ..GetOptions::default() }).await;
-        assert_eq!((blocks.matched(), blocks.promised_bytes()), (3, 5020));
+        assert_eq!((blocks.matched(), blocks.promised_bytes()), (Some(3), Some(5020)));
         let mut found = Vec::new();
         while let Some(piece) = blocks.next().await {
             let Piece::Bytes { index, piece: 0, bytes } = piece else { panic!("{piece:?}") };
