@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use thiserror::Error;
@@ -36,6 +37,26 @@ pub struct Attributes {
     pub user: BTreeMap<String, String>,
 }
 
+/// Names a group of blocks that become visible together, at random; 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupId(pub u128);
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl FromStr for GroupId {
+    type Err = RecordError;
+
+    fn from_str(text: &str) -> Result<Self, RecordError> {
+        let is_canonical = text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let number = u128::from_str_radix(text, 16).ok().filter(|_| is_canonical);
+        number.map(Self).ok_or_else(|| RecordError(text.chars().take(128).collect()))
+    }
+}
+
 /// What blockgate records with every block that it stores, in one metadata entry ([`RECORD_META`]).
 ///
 /// Instants are by the upstream's clock, in milliseconds since 1970.
@@ -49,6 +70,8 @@ pub struct BlockRecord {
     pub stored_at: SystemTime,
     /// When it must no longer be served.
     pub expires_at: Option<SystemTime>,
+    /// The group that it was stored in: it is there only if the group was committed.
+    pub group: Option<GroupId>,
 }
 
 /// Why a record can't be read.
@@ -84,15 +107,19 @@ impl BlockRecord {
         let len_bytes = take("len").and_then(|v| v.parse().ok()).ok_or_else(error)?;
         let stored_at = take("stored").and_then(from_ms).ok_or_else(error)?;
         let expires_at = take("expires").map(|v| from_ms(v).ok_or_else(error)).transpose()?;
-        if fields.is_empty() { Ok(Self { crc64, len_bytes, stored_at, expires_at }) } else { Err(error()) }
+        let group = take("group").map(str::parse).transpose()?;
+        if fields.is_empty() { Ok(Self { crc64, len_bytes, stored_at, expires_at, group }) } else { Err(error()) }
     }
 }
 
 impl fmt::Display for BlockRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "v=1;crc64nvme={};len={};stored={}", self.crc64, self.len_bytes, to_ms(self.stored_at))?;
-        match self.expires_at {
-            Some(at) => write!(f, ";expires={}", to_ms(at)),
+        if let Some(at) = self.expires_at {
+            write!(f, ";expires={}", to_ms(at))?;
+        }
+        match self.group {
+            Some(group) => write!(f, ";group={group}"),
             None => Ok(()),
         }
     }
@@ -179,9 +206,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn record_roundtrip(crc in any::<u64>(), len in any::<u64>(), stored in 0u64..1 << 45, expires in proptest::option::of(0u64..1 << 45)) {
+        fn record_roundtrip(crc in any::<u64>(), len in any::<u64>(), stored in 0u64..1 << 45, expires in proptest::option::of(0u64..1 << 45), group in proptest::option::of(any::<u128>())) {
             let at = |ms| UNIX_EPOCH + Duration::from_millis(ms);
-            let record = BlockRecord { crc64: Crc64::from_u64(crc), len_bytes: len, stored_at: at(stored), expires_at: expires.map(at) };
+            let record = BlockRecord {
+                crc64: Crc64::from_u64(crc),
+                len_bytes: len,
+                stored_at: at(stored),
+                expires_at: expires.map(at),
+                group: group.map(GroupId),
+            };
             prop_assert_eq!(BlockRecord::parse(&record.to_string()), Ok(record));
         }
 
@@ -189,6 +222,27 @@ mod tests {
         fn hostile_records_are_refused(text in "[ -~]{0,80}") {
             prop_assume!(!text.starts_with("v=1;crc64nvme="));
             prop_assert!(BlockRecord::parse(&text).is_err());
+        }
+    }
+
+    #[test]
+    fn a_group_is_written_in_one_way() {
+        let parse =
+            |group: &str| BlockRecord::parse(&format!("v=1;crc64nvme=00000000000000ff;len=4;stored=1000{group}"));
+        assert_eq!(parse("").unwrap().group, None);
+        assert_eq!(parse(&format!(";group={:032x}", 10)).unwrap().group, Some(GroupId(10)));
+        let digits = |digit: &str, count| format!(";group={}", digit.repeat(count));
+        for group in [
+            ";group".into(),
+            digits("0", 0),
+            digits("0", 31),
+            digits("0", 33),
+            digits("A", 32),
+            digits("g", 32),
+            digits("+1", 16),
+            format!("{0}{0}", digits("1", 32)),
+        ] {
+            assert!(parse(&group).is_err(), "{group}");
         }
     }
 

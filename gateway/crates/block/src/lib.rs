@@ -18,6 +18,8 @@ pub use arena::{Arena, ArenaStats, BlockBuf, BlockReader, BlockWriter, SlotFull}
 pub use blockgate_api::{Crc64, Crc64Hasher, MissReason, Tier};
 pub use etag::BlockEtag;
 pub use glob::glob_matches;
-pub use info::{Attributes, BlockRecord, FINGERPRINT_META, ObjectInfo, RECORD_META, RecordError, TTL_META, TTL_TAG};
+pub use info::{
+    Attributes, BlockRecord, FINGERPRINT_META, GroupId, ObjectInfo, RECORD_META, RecordError, TTL_META, TTL_TAG,
+};
 pub use key::{BlockKey, Digest, KEY_BYTES_MAX, KeyError, RESERVED_PREFIX};
 pub use keys::KeyList;

@@ -108,11 +108,11 @@ impl Core {
             None if asked.is_none() => return Ok(None),
             None => return Err(no_record(policy)),
         };
-        Ok(Some(BlockRecord { crc64, len_bytes: source.size_bytes, stored_at: now, expires_at }))
+        Ok(Some(BlockRecord { crc64, len_bytes: source.size_bytes, stored_at: now, expires_at, group: None }))
     }
 
     /// The bytes in memory, if they are those of `info`.
-    fn held_version(&self, info: &ObjectInfo, key: &BlockKey) -> Option<blockgate_block::BlockBuf> {
+    pub(crate) fn held_version(&self, info: &ObjectInfo, key: &BlockKey) -> Option<blockgate_block::BlockBuf> {
         let block = self.tiers().block(key)?;
         (block.info.upstream_etag == info.upstream_etag && block.info.size_bytes == info.size_bytes)
             .then_some(block.bytes)
@@ -153,6 +153,10 @@ impl Core {
 
     pub(crate) async fn tags(&self, key: &BlockKey) -> Result<Vec<(String, String)>> {
         self.keys.settled(key).await;
+        if self.policy(key.bucket()).is_kv() {
+            // What is not there to clients has no tags.
+            self.source(key, &Conditions::default()).await?;
+        }
         Ok(self.upstream.tags(key.bucket(), key.key()).await?)
     }
 
@@ -199,6 +203,7 @@ impl Core {
                 len_bytes: there.size_bytes,
                 stored_at: whole_ms(there.last_modified),
                 expires_at: None,
+                group: None,
             },
         };
         if record.len_bytes > COPY_BYTES_MAX {

@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use blockgate_telemetry::Metrics;
 use blockgate_upstream::{Upstream, UpstreamError};
+use futures::StreamExt;
 use moka::sync::Cache;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tracing::Instrument;
 
 use crate::chain::Speeds;
+use crate::commits::Commits;
+use crate::grouped::Grouped;
 use crate::keys::KeyTable;
 use crate::observed::Observed;
 use crate::pending::Backlog;
@@ -28,6 +31,8 @@ const HEAP_UNIT_BYTES: u64 = 64 << 10;
 
 pub(crate) struct Core {
     pub(crate) upstream: Arc<dyn Upstream>,
+    /// The same, where what it hides is of interest.
+    pub(crate) grouped: Arc<Grouped>,
     pub(crate) keys: Arc<KeyTable>,
     pub(crate) policies: BucketPolicies,
     pub(crate) metrics: Metrics,
@@ -45,8 +50,12 @@ impl Core {
     pub(crate) fn new(parts: StoreParts, limits: Limits) -> Arc<Self> {
         let StoreParts { upstream, arena, index_entries, negative_ttl, policies, metrics } = parts;
         let tiers = Tiers::new(arena, index_entries, negative_ttl, limits.info_bytes);
+        let observed: Arc<dyn Upstream> = Arc::new(Observed::new(upstream, metrics.clone()));
+        let commits = Commits::new(Arc::clone(&observed), negative_ttl, limits.first_byte);
+        let grouped = Arc::new(Grouped::new(observed, commits));
         let core = Arc::new(Self {
-            upstream: Arc::new(Observed::new(upstream, metrics.clone())),
+            upstream: grouped.clone(),
+            grouped,
             keys: KeyTable::new(tiers),
             policies,
             metrics,
@@ -106,6 +115,15 @@ pub(crate) async fn to_the_end<T: Send + 'static>(
     operation: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     joined(tokio::spawn(operation.in_current_span())).await
+}
+
+/// Carries out `operation` for each of `items`, at most `at_once` at the same time; the outcomes in order.
+pub(crate) async fn each<I, F: Future>(
+    items: impl IntoIterator<Item = I>,
+    at_once: usize,
+    operation: impl Fn(I) -> F,
+) -> Vec<F::Output> {
+    futures::stream::iter(items.into_iter().map(operation)).buffered(at_once).collect().await
 }
 
 /// The result of a task.

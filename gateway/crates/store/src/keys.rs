@@ -100,6 +100,20 @@ impl KeyTable {
         self.stripe(key).get(key)?.pending.clone()
     }
 
+    /// Shows the blocks that were acknowledged and are not yet at the upstream.
+    pub(crate) fn for_each_pending(&self, look: &mut dyn FnMut(&BlockKey, &ObjectInfo)) {
+        if self.pending.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        for stripe in &self.stripes {
+            for (key, state) in stripe.lock().iter() {
+                if let Some(block) = &state.pending {
+                    look(key, &block.info);
+                }
+            }
+        }
+    }
+
     /// Joins the fill of this key, or begins one, unless memory has the block at `now`.
     pub(crate) fn share_fill(
         self: &Arc<Self>,

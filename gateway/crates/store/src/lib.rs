@@ -5,6 +5,7 @@
 
 mod body;
 mod chain;
+mod commits;
 mod conditions;
 mod copy;
 mod core;
@@ -12,6 +13,8 @@ mod deadline;
 mod direct;
 mod error;
 mod fill;
+mod group;
+mod grouped;
 mod keys;
 mod limits;
 mod list;
@@ -22,8 +25,11 @@ mod passthrough;
 mod pending;
 mod policy;
 mod read;
+mod remove;
 mod request;
+mod sweep;
 mod tiers;
+mod touch;
 mod ttl;
 mod uploads;
 mod write;

@@ -17,6 +17,9 @@ pub(crate) const RESUMES_MAX: u32 = 2;
 /// Most keys that an upstream deletes in one call.
 pub(crate) const DELETE_KEYS_MAX: usize = 1000;
 
+/// Most calls of the upstream that one request over many keys makes at the same time.
+pub(crate) const CALLS_AT_ONCE_MAX: usize = 16;
+
 /// Limits of a store.
 #[derive(Clone, Debug)]
 pub struct Limits {

@@ -106,7 +106,7 @@ impl Core {
             .collect();
         let whole = joined(&tags);
         let write = self.keys.write(key).await;
-        let conditions = self.conditions_upstream(key, conditions).await?;
+        let conditions = self.conditions_ahead(key, conditions).await?;
         let begun = self.uploads.begun(upload_id);
         let at_once = match (&begun, whole) {
             (Some(begun), Some(whole)) => self.record_of_whole(policy, begun, whole)?,

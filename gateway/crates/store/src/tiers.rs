@@ -61,6 +61,12 @@ impl Tiers {
         self.infos.get(key)
     }
 
+    /// Shows what memory holds and what is described.
+    pub(crate) fn for_each(&self, look: &mut dyn FnMut(&BlockKey, &ObjectInfo)) {
+        self.infos.iter().for_each(|(key, known)| look(&key, &known.info));
+        self.memory.for_each(look);
+    }
+
     /// Whether the upstream said, a moment ago, that there is no such object.
     pub(crate) fn is_absent(&self, key: &BlockKey, now: SystemTime) -> bool {
         matches!(self.index.get(key.digest(), now), Presence::Absent)

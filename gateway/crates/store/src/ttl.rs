@@ -28,6 +28,14 @@ pub(crate) fn tag_ttl(tags: &[(String, String)]) -> Result<Option<Duration>> {
     tags.iter().find(|(name, _)| name == TTL_TAG).map(|(_, value)| parse_ttl(value)).transpose()
 }
 
+/// Refuses a time to live that records do not keep or that no client may ask for.
+pub(crate) fn check_ttl(ttl: Duration) -> Result<()> {
+    if (Duration::from_millis(1)..=Duration::from_secs(TTL_SECONDS_MAX)).contains(&ttl) {
+        return Ok(());
+    }
+    Err(StoreError::InvalidArgument(format!("a time to live is from 1 millisecond to {TTL_SECONDS_MAX} seconds")))
+}
+
 fn parse_ttl(text: &str) -> Result<Duration> {
     let digits_only = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
@@ -53,7 +61,7 @@ pub(crate) fn check_attributes(attributes: &Attributes, policy: &BucketPolicy) -
 /// The record of a block stored at `now`.
 pub(crate) fn record_of(crc64: Crc64, len_bytes: u64, now: SystemTime, ttl: Option<Duration>) -> BlockRecord {
     let stored_at = whole_ms(now);
-    BlockRecord { crc64, len_bytes, stored_at, expires_at: ttl.map(|ttl| stored_at + ttl) }
+    BlockRecord { crc64, len_bytes, stored_at, expires_at: ttl.map(|ttl| stored_at + ttl), group: None }
 }
 
 /// An instant as records keep it, so that the answer to a PUT says what every later read will say.

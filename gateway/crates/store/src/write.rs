@@ -1,4 +1,4 @@
-//! PUT and DELETE.
+//! PUT.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use tracing::Instrument;
 use crate::body::{Passed, TakenIn, watch_body};
 use crate::conditions::{is_expired, names};
 use crate::core::{Core, joined, to_the_end};
-use crate::keys::Writing;
-use crate::limits::{COPY_BYTES_MAX, DELETE_KEYS_MAX};
+use crate::grouped::Lying;
+use crate::limits::COPY_BYTES_MAX;
 use crate::ttl::{check_attributes, record_of, requested_ttl, with_record};
 use crate::{BucketPolicy, Result, StoreError, WriteMode, WriteRequest, Written};
 
@@ -97,34 +97,56 @@ impl Core {
     ) -> Result<Written> {
         let write = self.keys.write(key).await;
         let record = record_of(body.crc64, body.len_bytes, self.upstream.now(), ttl);
-        let conditions = self.conditions_upstream(key, &request.conditions).await?;
-        let put = PutRequest {
-            attributes: with_record(&request.attributes, &record),
-            tags: request.tags,
-            conditions,
-            crc64: Some(body.crc64),
-        };
-        let tag_count = put.tags.len();
-        let stored = self.put_over_expired(key, put, body).await?;
-        let info = Arc::new(block_info(record, stored.upstream_etag, request.attributes, tag_count));
+        let info = Arc::new(self.put_record(key, request, body, record).await?);
         let written = written(&info);
         write.end(|tiers| tiers.install(key, &info, body.block()));
         Ok(written)
     }
 
-    /// A PUT on the condition that nothing is there: a block that has expired is nothing.
-    async fn put_over_expired(&self, key: &BlockKey, put: PutRequest, body: &TakenIn) -> Result<Stored> {
+    /// Writes a block and its record to the upstream.
+    pub(crate) async fn put_record(
+        &self,
+        key: &BlockKey,
+        request: WriteRequest,
+        body: &TakenIn,
+        record: BlockRecord,
+    ) -> Result<ObjectInfo> {
+        let put = PutRequest {
+            attributes: with_record(&request.attributes, &record),
+            conditions: self.conditions_upstream(key, &request.conditions).await?,
+            tags: request.tags,
+            crc64: Some(body.crc64),
+        };
+        let tag_count = put.tags.len();
+        let stored = self.put_over_nothing(key, put, body).await?;
+        Ok(block_info(record, stored.upstream_etag, request.attributes, tag_count))
+    }
+
+    /// A PUT on the condition that nothing is there: a block that has expired, or was never committed, is nothing.
+    async fn put_over_nothing(&self, key: &BlockKey, put: PutRequest, body: &TakenIn) -> Result<Stored> {
         let retry = put.conditions.if_none_match.is_some().then(|| put.clone());
         let result = self.upstream.put(key.bucket(), key.key(), put, Payload::Bytes(body.bytes())).await;
         let (Err(UpstreamError::PreconditionFailed), Some(mut retry)) = (&result, retry) else { return Ok(result?) };
-        let there = match self.upstream.head(key.bucket(), key.key(), &Conditions::default()).await {
-            Ok(there) if is_expired(&there, self.upstream.now()) => there,
-            Ok(_) => return Err(StoreError::PreconditionFailed),
-            Err(UpstreamError::NoSuchKey) => return Err(StoreError::Upstream(UpstreamError::Conflict)),
-            Err(error) => return Err(error.into()),
-        };
-        retry.conditions = Conditions { if_match: Some(there.upstream_etag), ..Conditions::default() };
+        retry.conditions = self.conditions_ahead(key, &retry.conditions).await?;
+        if retry.conditions.if_none_match.is_some() {
+            // Gone since.
+            return Err(StoreError::Upstream(UpstreamError::Conflict));
+        }
         Ok(self.upstream.put(key.bucket(), key.key(), retry, Payload::Bytes(body.bytes())).await?)
+    }
+
+    /// The condition that nothing is there, as the upstream can judge it of an object that counts as nothing.
+    pub(crate) async fn conditions_ahead(&self, key: &BlockKey, conditions: &Conditions) -> Result<Conditions> {
+        if conditions.if_none_match.is_none() {
+            return self.conditions_upstream(key, conditions).await;
+        }
+        match self.grouped.lies_at(key).await? {
+            Lying::Nothing => Ok(conditions.clone()),
+            Lying::Object(there) if !is_expired(&there, self.upstream.now()) => Err(StoreError::PreconditionFailed),
+            Lying::Object(there) | Lying::Uncommitted(there) => {
+                Ok(Conditions { if_match: Some(there.upstream_etag), ..Conditions::default() })
+            }
+        }
     }
 
     /// Streams an object past the tiers. It is given a record only if it must expire.
@@ -153,7 +175,8 @@ impl Core {
     ) -> Result<Written> {
         let len_bytes = payload.len_bytes();
         let write = self.keys.write_shared(key).await;
-        let conditions = self.conditions_upstream(key, &request.conditions).await?;
+        // A body that streams can't be sent twice.
+        let conditions = self.conditions_ahead(key, &request.conditions).await?;
         let tag_count = request.tags.len();
         let put = PutRequest { attributes: request.attributes.clone(), tags: request.tags, conditions, crc64: None };
         let stored = self.upstream.put(key.bucket(), key.key(), put, payload).await?;
@@ -199,65 +222,18 @@ impl Core {
 
     /// A write's conditions as the upstream can judge them, atomically: ETags of blocks become its own.
     pub(crate) async fn conditions_upstream(&self, key: &BlockKey, conditions: &Conditions) -> Result<Conditions> {
-        let Some(tag) = conditions.if_match.as_deref().filter(|tag| *tag != "*") else { return Ok(conditions.clone()) };
+        let Some(tag) = conditions.if_match.as_deref() else { return Ok(conditions.clone()) };
         let there = self.upstream.head(key.bucket(), key.key(), &Conditions::default()).await?;
         if is_expired(&there, self.upstream.now()) {
             return Err(StoreError::Upstream(UpstreamError::NoSuchKey));
         }
-        if names(tag, &there) {
+        if tag == "*" {
+            Ok(conditions.clone())
+        } else if names(tag, &there) {
             Ok(Conditions { if_match: Some(there.upstream_etag), ..conditions.clone() })
         } else {
             Err(StoreError::PreconditionFailed)
         }
-    }
-
-    pub(crate) async fn delete(self: &Arc<Self>, key: &BlockKey) -> Result<()> {
-        if !self.policy(key.bucket()).is_kv() {
-            return Ok(self.upstream.delete(key.bucket(), key.key()).await?);
-        }
-        let (core, key) = (Arc::clone(self), key.clone());
-        to_the_end(async move {
-            let write = core.keys.write(&key).await;
-            core.upstream.delete(key.bucket(), key.key()).await?;
-            write.end(|tiers| tiers.note_absent(&key, core.upstream.now()));
-            Ok(())
-        })
-        .await
-    }
-
-    /// Outcomes in the order asked.
-    pub(crate) async fn delete_many(self: &Arc<Self>, keys: &[BlockKey]) -> Result<Vec<Result<()>>> {
-        let mut outcomes = Vec::with_capacity(keys.len());
-        let mut rest = keys;
-        while let Some(first) = rest.first() {
-            let same_bucket = rest.iter().take_while(|key| key.bucket() == first.bucket()).count();
-            let (batch, others) = rest.split_at(same_bucket.min(DELETE_KEYS_MAX));
-            let (core, batch) = (Arc::clone(self), batch.to_vec());
-            outcomes.extend(to_the_end(async move { core.delete_batch(&batch).await }).await?);
-            rest = others;
-        }
-        Ok(outcomes)
-    }
-
-    async fn delete_batch(&self, keys: &[BlockKey]) -> Result<Vec<Result<()>>> {
-        let Some(first) = keys.first() else { return Ok(Vec::new()) };
-        let mut distinct = keys.to_vec();
-        distinct.sort_by(|a, b| a.key().cmp(b.key()));
-        distinct.dedup();
-        let writes: Vec<Writing> =
-            if self.policy(first.bucket()).is_kv() { self.keys.write_all(&distinct).await } else { Vec::new() };
-        let names: Vec<String> = keys.iter().map(|key| key.key().to_owned()).collect();
-        let outcomes = self.upstream.delete_many(first.bucket(), &names).await?;
-        let failed: Vec<&BlockKey> =
-            keys.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_err()).map(|(key, _)| key).collect();
-        let now = self.upstream.now();
-        for write in writes {
-            let key = write.key().clone();
-            if !failed.contains(&&key) {
-                write.end(|tiers| tiers.note_absent(&key, now));
-            }
-        }
-        Ok(outcomes.into_iter().map(|outcome| outcome.map_err(StoreError::from)).collect())
     }
 }
 
@@ -273,7 +249,7 @@ pub(crate) fn check_write(request: &WriteRequest, policy: &BucketPolicy) -> Resu
 }
 
 /// Checks that a body can be a block.
-fn check_length(len_bytes: u64, policy: &BucketPolicy) -> Result<()> {
+pub(crate) fn check_length(len_bytes: u64, policy: &BucketPolicy) -> Result<()> {
     if len_bytes <= policy.max_block_bytes {
         return Ok(());
     }

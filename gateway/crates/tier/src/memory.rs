@@ -143,6 +143,16 @@ impl MemoryTier {
         leases.block(key).or_else(|| self.in_cache(key))
     }
 
+    /// Shows every block in memory. Counts as no use of them.
+    pub fn for_each(&self, look: &mut dyn FnMut(&BlockKey, &ObjectInfo)) {
+        for (key, entry) in &self.cache {
+            let info = entry.block.lock().as_ref().map(|block| Arc::clone(&block.info));
+            if let Some(info) = info {
+                look(&key, &info);
+            }
+        }
+    }
+
     /// Whether the block is in memory. Counts as no use of it.
     #[must_use]
     pub fn contains(&self, key: &BlockKey) -> bool {

@@ -129,6 +129,7 @@ async fn a_completed_upload_carries_record_attributes_and_tags() {
             len_bytes: (5 << 20) + 10,
             stored_at: std::time::UNIX_EPOCH,
             expires_at: None,
+            group: None,
         };
         let none = Conditions::default();
         let stored =

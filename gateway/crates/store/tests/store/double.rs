@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use blockgate_block::{Attributes, BlockRecord, Crc64, ObjectInfo, RECORD_META};
+use blockgate_block::{Attributes, BlockRecord, Crc64, ObjectInfo, RECORD_META, RESERVED_PREFIX};
 use blockgate_upstream::{
     BodyError, BucketInfo, ByteStream, Capabilities, Conditions, CopyRequest, Deleted, GetReply, ListEntry, ListPage,
     ListRequest, MultipartRequest, PartCopyRequest, PartInfo, PartList, PartRef, Payload, PutRequest, Result, Stored,
@@ -52,8 +52,44 @@ pub enum Trick {
     Flip(usize),
 }
 
+/// Which call something happens to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// After so many more calls went as usual.
+    After(usize),
+}
+
+/// What happens to PUTs as they are about to commit.
+#[derive(Default)]
+struct PutPlan {
+    /// How many more go as usual before the plan begins.
+    usual: usize,
+    what: Option<PutFault>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PutFault {
+    /// One waits until [`Double::release`].
+    Hold,
+    /// One fails.
+    Fail,
+    /// The gateway dies: this call and every other one fail.
+    Die,
+    /// This and all later ones are without an answer, though they may be carried out.
+    Lose { is_stored: bool },
+}
+
 #[derive(Default)]
 pub struct Double {
+    plan: Mutex<PutPlan>,
+    commit_heads_fail: AtomicBool,
+    heads_fail_of: Mutex<String>,
+    overwrite: Mutex<Option<(String, Bytes, Attributes)>>,
+    /// So many copies are made and not answered.
+    pub lose_copies: AtomicUsize,
+    copies: AtomicUsize,
+    /// The most copies that were under way at the same time.
+    pub most_copies: AtomicUsize,
     objects: Mutex<BTreeMap<(String, String), Object>>,
     uploads: Mutex<HashMap<String, Upload>>,
     clock_ms: AtomicU64,
@@ -87,6 +123,83 @@ impl Double {
 
     pub fn pass(&self, time: Duration) {
         self.clock_ms.fetch_add(u64::try_from(time.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+
+    /// One PUT waits before it commits.
+    pub fn hold_put(&self, When::After(usual): When) {
+        self.plan_puts(usual, PutFault::Hold);
+    }
+
+    /// One PUT fails, and does nothing.
+    pub fn fail_put(&self, When::After(usual): When) {
+        self.plan_puts(usual, PutFault::Fail);
+    }
+
+    /// After so many PUTs the gateway is dead: no call of its reaches the upstream, until [`Self::revive`].
+    pub fn die_at_put(&self, usual: usize) {
+        self.plan_puts(usual, PutFault::Die);
+    }
+
+    /// After so many PUTs, none is answered.
+    pub fn lose_puts_from(&self, usual: usize, is_stored: bool) {
+        self.plan_puts(usual, PutFault::Lose { is_stored });
+    }
+
+    fn plan_puts(&self, usual: usize, what: PutFault) {
+        *self.plan.lock() = PutPlan { usual, what: Some(what) };
+    }
+
+    /// All is well again.
+    pub fn revive(&self) {
+        *self.plan.lock() = PutPlan::default();
+        self.outage.store(false, Ordering::SeqCst);
+    }
+
+    pub fn fail_commit_heads(&self, fail: bool) {
+        self.commit_heads_fail.store(fail, Ordering::SeqCst);
+    }
+
+    /// HEADs of this key fail; the empty key is none.
+    pub fn fail_heads_of(&self, key: &str) {
+        key.clone_into(&mut self.heads_fail_of.lock());
+    }
+
+    /// Another gateway overwrites an object right before the next copy.
+    pub fn overwrite_before_copy(&self, key: &str, bytes: impl Into<Bytes>, attributes: Attributes) {
+        *self.overwrite.lock() = Some((key.to_owned(), bytes.into(), attributes));
+    }
+
+    /// The keys in bucket `b`, blockgate's own left out.
+    pub fn keys(&self) -> Vec<String> {
+        let objects = self.objects.lock();
+        objects
+            .keys()
+            .filter(|(b, key)| b == "b" && !key.starts_with(RESERVED_PREFIX))
+            .map(|(_, key)| key.clone())
+            .collect()
+    }
+
+    /// blockgate's own objects in bucket `b`.
+    pub fn reserved(&self) -> Vec<(String, Bytes)> {
+        let objects = self.objects.lock();
+        let own = objects.iter().filter(|((b, key), _)| b == "b" && key.starts_with(RESERVED_PREFIX));
+        own.map(|((_, key), object)| (key.clone(), object.bytes.clone())).collect()
+    }
+
+    /// What happens to this PUT.
+    fn planned(&self) -> Option<PutFault> {
+        let mut plan = self.plan.lock();
+        let what = plan.what?;
+        if let Some(usual) = plan.usual.checked_sub(1) {
+            plan.usual = usual;
+            return None;
+        }
+        match what {
+            PutFault::Hold | PutFault::Fail => plan.what = None,
+            PutFault::Die => self.outage.store(true, Ordering::SeqCst),
+            PutFault::Lose { .. } => {}
+        }
+        Some(what)
     }
 
     /// What the next GET does.
@@ -283,6 +396,12 @@ impl Upstream for Handle {
         if self.0.hold_heads.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
+        if key.starts_with(RESERVED_PREFIX) && self.0.commit_heads_fail.load(Ordering::SeqCst) {
+            return Err(UpstreamError::Unavailable("told to".into()));
+        }
+        if key == *self.0.heads_fail_of.lock() {
+            return Err(UpstreamError::SlowDown);
+        }
         let object = self.0.find(bucket, key, conditions)?;
         self.0.shake().await;
         Ok(info(&object))
@@ -327,11 +446,18 @@ impl Upstream for Handle {
         if fails.is_ok() {
             return Err(UpstreamError::Unavailable("told to".into()));
         }
+        let lost = || UpstreamError::Unavailable("told to".into());
+        let fault = self.0.planned();
+        match fault {
+            Some(PutFault::Hold) => self.0.release.notified().await,
+            Some(PutFault::Fail | PutFault::Die | PutFault::Lose { is_stored: false }) => return Err(lost()),
+            Some(PutFault::Lose { is_stored: true }) | None => {}
+        }
         self.0.shake().await;
         self.0.may_write(bucket, key, &request.conditions)?;
         let stored = self.0.commit(bucket, key, bytes, request.attributes, request.tags);
         self.0.shake().await;
-        Ok(stored)
+        if matches!(fault, Some(PutFault::Lose { .. })) { Err(lost()) } else { Ok(stored) }
     }
 
     async fn delete(&self, bucket: &str, key: &str) -> Result<()> {
@@ -357,25 +483,39 @@ impl Upstream for Handle {
     }
 
     async fn copy(&self, request: CopyRequest) -> Result<Stored> {
-        self.0.call("copy", &request.bucket).await?;
+        let under_way = self.0.copies.fetch_add(1, Ordering::SeqCst) + 1;
+        self.0.most_copies.fetch_max(under_way, Ordering::SeqCst);
+        let called = self.0.call("copy", &request.bucket).await;
+        self.0.copies.fetch_sub(1, Ordering::SeqCst);
+        called?;
+        if let Some((key, bytes, attributes)) = self.0.overwrite.lock().take() {
+            self.0.plant(&key, bytes, attributes);
+        }
         let source = self.0.find(&request.source_bucket, &request.source_key, &request.source_conditions)?;
         let tags = request.tags.unwrap_or(source.tags);
         let stored = self.0.commit(&request.bucket, &request.key, source.bytes, request.attributes, tags);
         self.0.shake().await;
-        Ok(stored)
+        let lost = self.0.lose_copies.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if lost.is_ok() { Err(UpstreamError::Unavailable("told to".into())) } else { Ok(stored) }
     }
 
     async fn list(&self, bucket: &str, request: &ListRequest) -> Result<ListPage> {
         self.0.call("list", bucket).await?;
         let objects = self.0.objects.lock();
-        let entries = objects.iter().filter(|((b, key), _)| b == bucket && key.starts_with(&request.prefix));
-        let entries = entries.map(|((_, key), object)| ListEntry::Object {
-            key: key.clone(),
-            size_bytes: object.bytes.len() as u64,
-            etag: object.etag.clone(),
-            last_modified: object.stored_at,
-        });
-        Ok(ListPage { entries: entries.collect(), truncated: false })
+        let own = request.prefix.starts_with(RESERVED_PREFIX);
+        let after = request.start_after.as_deref().unwrap_or_default();
+        let mut entries = objects
+            .iter()
+            .filter(|((b, key), _)| b == bucket && key.starts_with(&request.prefix) && key.as_str() > after)
+            .filter(|((_, key), _)| own || !key.starts_with(RESERVED_PREFIX))
+            .map(|((_, key), object)| ListEntry::Object {
+                key: key.clone(),
+                size_bytes: object.bytes.len() as u64,
+                etag: object.etag.clone(),
+                last_modified: object.stored_at,
+            });
+        let page = entries.by_ref().take(request.limit as usize).collect();
+        Ok(ListPage { entries: page, truncated: entries.next().is_some() })
     }
 
     async fn tags(&self, bucket: &str, key: &str) -> Result<Vec<(String, String)>> {

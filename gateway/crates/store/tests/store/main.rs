@@ -4,6 +4,7 @@
 mod copies;
 mod double;
 mod fills;
+mod groups;
 mod multipart;
 mod pending;
 mod pressure;
@@ -11,5 +12,7 @@ mod races;
 mod reads;
 mod real;
 mod support;
+mod sweeps;
 mod taken;
+mod touches;
 mod writes;

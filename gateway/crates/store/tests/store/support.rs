@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use blockgate_block::{Arena, Attributes, BlockKey, Crc64, MissReason};
+use blockgate_block::{Arena, Attributes, BlockKey, Crc64, KeyList, MissReason};
 use blockgate_store::{
     Body, BucketPolicies, BucketPolicy, Limits, Mode, OnUpstreamError, RangeSpec, ReadRequest, Result, Served, Store,
     StoreError, StoreParts, WriteMode, WriteRequest, Written,
@@ -128,6 +128,11 @@ impl Rig {
 pub fn named(key: &str) -> BlockKey {
     let (bucket, key) = key.split_once(':').unwrap_or(("b", key));
     BlockKey::new(bucket, key).unwrap()
+}
+
+/// Keys in bucket `b`.
+pub fn key_list(keys: &[&str]) -> KeyList {
+    KeyList::new("b", "", "", keys.iter().map(|&key| key.to_owned()).collect()).unwrap()
 }
 
 pub async fn read(served: Served) -> std::result::Result<Bytes, BodyError> {
