@@ -28,9 +28,36 @@ struct Inner {
     document: Mutex<Option<Document>>,
     refused: OnceLock<Refused>,
     body_open: AtomicBool,
+    mounted: bool,
+    promised: AtomicBool,
+    request_id: String,
 }
 
 impl RequestContext {
+    /// Of a request with this id; `mounted` says whether it is for the mount.
+    pub(crate) fn new(request_id: String, mounted: bool) -> Self {
+        Self(Arc::new(Inner { request_id, mounted, ..Inner::default() }))
+    }
+
+    /// Names the request in logs and errors.
+    pub(crate) fn request_id(&self) -> &str {
+        &self.0.request_id
+    }
+
+    /// Whether the request is for the mount.
+    pub(crate) fn is_mounted(&self) -> bool {
+        self.0.mounted
+    }
+
+    /// Whether a digest of the whole body was promised.
+    pub(crate) fn is_promised(&self) -> bool {
+        self.0.promised.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_promised(&self, promised: bool) {
+        self.0.promised.store(promised, Ordering::Relaxed);
+    }
+
     /// The operation that s3s found and what its body is, once the request is authenticated.
     pub(crate) fn operation(&self) -> Option<(&'static str, BodyKind)> {
         self.0.operation.get().copied()

@@ -11,10 +11,12 @@ mod digest;
 mod error;
 mod guard;
 mod host;
+mod mount;
 mod ops;
 mod quick;
 mod refusal;
 mod respond;
+mod unmount;
 mod xml;
 
 use std::sync::Arc;
@@ -38,6 +40,8 @@ use context::RequestContext;
 use guard::operation::BodyKind;
 use guard::{Admission, Credentials, FormReader, WatchedBody};
 use host::Hosts;
+use mount::Route;
+pub use mount::{MOUNT_PREFIX, Mount, MountBody, MountOperation, MountRequest};
 use ops::Ops;
 use quick::Quick;
 use respond::Asked;
@@ -83,13 +87,15 @@ struct Inner {
     hosts: Hosts,
     settings: FaceSettings,
     metrics: Metrics,
+    mount: Option<Arc<dyn Mount>>,
 }
 
 /// Body of every response.
 pub type ResponseBody = Body;
 
 impl Face {
-    /// `passthrough` is the SDK client of an `s3` upstream: operations that the store does not know go there.
+    /// `passthrough` is the SDK client of an `s3` upstream: operations that the store does not know go there. `mount`
+    /// answers what lies under [`MOUNT_PREFIX`].
     ///
     /// # Panics
     /// When `settings.region` is no region's name; the configuration is checked before.
@@ -99,11 +105,12 @@ impl Face {
         settings: FaceSettings,
         metrics: Metrics,
         passthrough: Option<aws_sdk_s3::Client>,
+        mount: Option<Arc<dyn Mount>>,
     ) -> Self {
         let (ops_keys, region) = (Arc::clone(&keys), settings.region.clone());
         let operations = || Ops::new(Arc::clone(&store), Arc::clone(&ops_keys), region.clone(), passthrough.clone());
         let quick = Quick::new(Arc::clone(&store), Arc::clone(&keys), settings.region.clone());
-        Self::over(operations, Some(quick), keys, settings, metrics)
+        Self::over(operations, Some(quick), keys, settings, metrics, mount)
     }
 
     /// The face over any operations.
@@ -113,6 +120,7 @@ impl Face {
         keys: Arc<AccessKeys>,
         settings: FaceSettings,
         metrics: Metrics,
+        mount: Option<Arc<dyn Mount>>,
     ) -> Self {
         let hosts = Hosts::new(&settings.domains, settings.default_bucket.clone());
         let service = |skew: Duration| {
@@ -121,10 +129,13 @@ impl Face {
             builder.set_host(hosts.clone());
             builder.set_auth(Secrets(Arc::clone(&keys)));
             builder.set_access(Access { keys: Arc::clone(&keys), anonymous_read: settings.anonymous_read });
+            if let Some(mount) = &mount {
+                builder.set_route(Route(Arc::clone(mount)));
+            }
             builder.build()
         };
         let (service, forms) = (service(CLOCK_SKEW_MAX), service(FORM_AGE_MAX));
-        Self(Arc::new(Inner { service, forms, quick, hosts, settings, metrics }))
+        Self(Arc::new(Inner { service, forms, quick, hosts, settings, metrics, mount }))
     }
 
     /// Answers one request; never fails: what goes wrong is an S3 error response.
@@ -134,11 +145,13 @@ impl Face {
     {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
-        let context = RequestContext::default();
+        let context = RequestContext::new(respond::next_request_id(), self.0.is_mounted(&parts));
         context.set_body_open(!body.is_end_stream());
+        let mount = self.0.mount.as_ref().filter(|_| context.is_mounted());
+        let allow = mount.and_then(|mount| mount.operation(parts.uri.path())).map(|operation| operation.allow);
+        let (method, uri, version) = (parts.method.clone(), parts.uri.clone(), parts.version);
         let region = self.0.settings.region.clone();
-        let asked =
-            Asked { method: parts.method.clone(), uri: parts.uri.clone(), version: parts.version, context, region };
+        let asked = Asked { method, uri, version, context, region, allow };
         let answer = self.0.answer(parts, body, &asked.context).await;
         let response = respond::finish(&asked, answer);
         let operation = asked.context.operation().map_or("unknown", |(label, _)| label);
@@ -152,7 +165,7 @@ impl Inner {
     where
         B: http_body::Body<Data = Bytes> + Send + Sync + Unpin + 'static,
     {
-        let (admission, form) = match self.admit(&mut parts, body.is_end_stream()) {
+        let (admission, form) = match self.admit(&mut parts, body.is_end_stream(), context.is_mounted()) {
             Ok(admitted) => admitted,
             Err(error) => {
                 if !guard::expects_continue(&parts.headers) {
@@ -182,9 +195,27 @@ impl Inner {
         Box::pin(service.call(Request::from_parts(parts, body))).await.map_err(|_| unwritable())
     }
 
-    fn admit(&self, parts: &mut Parts, body_is_empty: bool) -> S3Result<(Admission, Option<FormReader>)> {
+    /// Whether a request is for the mount.
+    fn is_mounted(&self, parts: &Parts) -> bool {
+        if self.mount.is_none() || !parts.uri.path().starts_with(MOUNT_PREFIX) {
+            return false;
+        }
+        let named = parts.headers.get(HOST).and_then(|value| value.to_str().ok());
+        let host = named.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str));
+        self.hosts.bucket_of(host.unwrap_or_default()).is_none()
+    }
+
+    fn admit(
+        &self,
+        parts: &mut Parts,
+        body_is_empty: bool,
+        is_mounted: bool,
+    ) -> S3Result<(Admission, Option<FormReader>)> {
         let admission = guard::check(parts, body_is_empty, self.settings.anonymous_read)?;
         let is_form = admission.credentials == Credentials::Form;
+        if is_form && is_mounted {
+            return Err(s3_error!(AccessDenied, "The request is not signed."));
+        }
         let form = is_form.then(|| self.form_reader(parts)).transpose()?;
         Ok((admission, form))
     }
@@ -206,6 +237,8 @@ fn config(settings: &FaceSettings, skew: Duration) -> S3Config {
     let mut config = S3Config::default();
     config.presigned_url_max_skew_time_secs = u32::try_from(skew.as_secs()).unwrap_or(u32::MAX);
     config.xml_max_body_size = DOCUMENT_BYTES_MAX;
+    // The mount has limits of its own for each operation.
+    config.custom_route_max_body_size = None;
     config.post_object_max_file_size = guard::OBJECT_BYTES_MAX;
     config.put_object_max_size = Some(guard::OBJECT_BYTES_MAX);
     config.aws_chunked_stream_max_chunk_size = SIGNED_CHUNK_BYTES_MAX;

@@ -11,9 +11,10 @@ use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri, Version};
 use s3s::{Body, S3Error, s3_error};
 
 use crate::context::RequestContext;
+use crate::unmount;
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
-const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
+pub(crate) const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
 const ERROR_END: &[u8] = b"</Error>";
 
 /// What of a request its response needs.
@@ -24,6 +25,8 @@ pub(crate) struct Asked {
     pub(crate) context: RequestContext,
     /// What clients that signed for another region are told.
     pub(crate) region: Option<String>,
+    /// The methods that the mount has at the path.
+    pub(crate) allow: Option<&'static str>,
 }
 
 /// Makes the response to a request out of what s3s or the guard answered.
@@ -33,15 +36,21 @@ pub(crate) fn finish(asked: &Asked, answer: Result<Response<Body>, S3Error>) -> 
         Some(refused) => Err(S3Error::from(refused)),
         None => answer,
     };
-    let mut response = answer.or_else(S3Error::to_http_response).unwrap_or_else(|_| unwritable());
+    let is_mounted = asked.context.is_mounted();
+    let mut response = match answer {
+        Ok(response) if is_mounted => unmount::answer(response, asked),
+        Err(error) if is_mounted => unmount::error(&error, asked),
+        answer => answer.or_else(S3Error::to_http_response).unwrap_or_else(|_| unwritable()),
+    };
     // s3s has no other status for a HEAD than 200.
     if asked.method == Method::HEAD && response.headers().contains_key(CONTENT_RANGE) && response.status().is_success()
     {
         *response.status_mut() = StatusCode::PARTIAL_CONTENT;
     }
-    let request_id = next_request_id();
     if response.status().is_client_error() || response.status().is_server_error() {
-        complete_error(&mut response, asked, &request_id);
+        if !is_mounted {
+            complete_error(&mut response, asked, asked.context.request_id());
+        }
         // Nobody reads what is left of the body, so the connection ends here: clients must not send their next request on it.
         if asked.context.is_body_open() && asked.version < Version::HTTP_2 {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -49,7 +58,7 @@ pub(crate) fn finish(asked: &Asked, answer: Result<Response<Body>, S3Error>) -> 
     }
     let headers = response.headers_mut();
     headers.insert(HOST_ID, host_id().clone());
-    if let Ok(request_id) = HeaderValue::from_str(&request_id) {
+    if let Ok(request_id) = HeaderValue::from_str(asked.context.request_id()) {
         headers.insert(REQUEST_ID, request_id);
     }
     response
@@ -122,7 +131,7 @@ fn host_id() -> &'static HeaderValue {
 }
 
 /// Sixteen hex digits that no other request of this process has, and hardly one of another.
-fn next_request_id() -> String {
+pub(crate) fn next_request_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     // Mixing is a bijection: distinct counts give distinct ids.
@@ -149,8 +158,8 @@ mod tests {
     use crate::refusal::Refused;
 
     fn asked(method: Method, path: &'static str) -> Asked {
-        let (version, context) = (Version::HTTP_11, RequestContext::default());
-        Asked { method, uri: Uri::from_static(path), version, context, region: Some("eu-north-1".to_owned()) }
+        let (version, context) = (Version::HTTP_11, RequestContext::new(next_request_id(), false));
+        Asked { method, uri: Uri::from_static(path), version, context, region: Some("eu-north-1".to_owned()), allow: None }
     }
 
     fn text(response: &Response<Body>) -> String {

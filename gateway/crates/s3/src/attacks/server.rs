@@ -51,7 +51,7 @@ impl Server {
         change(&mut settings);
         let recorder = Recorder::default();
         let operations = recorder.clone();
-        let face = Face::over(move || operations.clone(), None, keys(), settings, Metrics::new());
+        let face = Face::over(move || operations.clone(), None, keys(), settings, Metrics::new(), None);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let task = tokio::spawn(accept(listener, face));

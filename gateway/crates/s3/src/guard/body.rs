@@ -43,6 +43,8 @@ enum State {
     Object,
     /// An object's bytes pass by in chunks.
     Chunks(Box<ChunkWatch>),
+    /// Bytes pass by; what was promised of them is judged at their end.
+    Stream { document: Box<Document> },
     /// A document is gathered.
     Document { document: Box<Document>, gathered: BytesMut },
     /// A form's fields are gathered.
@@ -138,7 +140,10 @@ where
         let kind = self.context.operation().map(|(_, kind)| kind);
         self.state = match (kind, form, payload) {
             (None, Some(reader), _) => State::Form { reader, gathered: BytesMut::new() },
-            (Some(BodyKind::Document), None, Payload::Plain { .. }) => {
+            (Some(BodyKind::Stream), None, Payload::Plain { .. }) => {
+                State::Stream { document: Box::new(self.context.take_document().unwrap_or_default()) }
+            }
+            (Some(BodyKind::Document | BodyKind::Json), None, Payload::Plain { .. }) => {
                 if self.inner_hint().lower() > DOCUMENT_BYTES_MAX as u64 {
                     return Err(too_long());
                 }
@@ -158,6 +163,14 @@ where
             (State::Object, Some(bytes)) => Ok(Step::Pass(bytes)),
             (State::Chunks(watch), Some(bytes)) => watch.follow(&bytes).map(|()| Step::Pass(bytes)),
             (State::Chunks(watch), None) => watch.end().map(|()| Step::End),
+            (State::Stream { document }, Some(bytes)) => {
+                document.digests.update(&bytes);
+                Ok(Step::Pass(bytes))
+            }
+            (State::Stream { document }, None) => {
+                std::mem::take(document.as_mut()).digests.finish(None)?;
+                Ok(Step::End)
+            }
             (State::Document { document, gathered }, Some(bytes)) => {
                 if gathered.len() + bytes.len() > DOCUMENT_BYTES_MAX {
                     return Err(too_long());
@@ -170,7 +183,9 @@ where
                 let document = std::mem::take(document.as_mut());
                 let gathered = std::mem::take(gathered).freeze();
                 document.digests.finish(None)?;
-                xml::check(document.operation, &gathered)?;
+                if self.context.operation().is_some_and(|(_, kind)| kind == BodyKind::Document) {
+                    xml::check(document.operation, &gathered)?;
+                }
                 self.state = State::Gathered(gathered);
                 Ok(Step::Again)
             }
@@ -243,7 +258,7 @@ where
 
     fn size_hint(&self) -> SizeHint {
         match &self.state {
-            State::Unread { .. } | State::Object | State::Chunks(_) => self.inner_hint(),
+            State::Unread { .. } | State::Object | State::Stream { .. } | State::Chunks(_) => self.inner_hint(),
             State::Gathered(document) => SizeHint::with_exact(document.len() as u64),
             State::Ended => SizeHint::with_exact(0),
             State::Document { .. } | State::Form { .. } => SizeHint::default(),

@@ -20,6 +20,10 @@ pub(crate) enum BodyKind {
     Object,
     /// A form that holds an object's bytes.
     Form,
+    /// JSON of the mount, read whole before the operation begins.
+    Json,
+    /// What the mount reads as it arrives.
+    Stream,
 }
 
 impl BodyKind {
@@ -177,6 +181,22 @@ pub(crate) fn check(operation: &str, uri: &Uri, headers: &HeaderMap) -> S3Result
         check_subresources(operation, &Query::parse(Some(query))?)?;
     }
     check_body(operation, uri, headers)
+}
+
+/// Refuses the body of a mounted operation that can't be what it must be.
+pub(crate) fn check_mounted(bound: bool, uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
+    let hash = headers.get("x-amz-content-sha256").map_or(&b""[..], |value| value.as_bytes());
+    if hash.starts_with(b"STREAMING-") {
+        return Err(s3_error!(NotImplemented, "Chunked payloads are for objects and parts."));
+    }
+    if bound && !is_bound(uri, headers, hash) {
+        return Err(s3_error!(
+            InvalidRequest,
+            "The signature must cover the body: send its SHA-256 as x-amz-content-sha256, or sign Content-MD5 or \
+             x-amz-checksum-*."
+        ));
+    }
+    Ok(())
 }
 
 fn check_subresources(operation: &str, query: &Query<'_>) -> S3Result<()> {

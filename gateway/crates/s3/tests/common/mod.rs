@@ -49,7 +49,7 @@ impl Gateway {
             anonymous_read: true,
             body_stall: Duration::from_secs(10),
         };
-        Self { face: Face::new(store, Arc::new(access_keys()), settings, metrics, None), dir }
+        Self { face: Face::new(store, Arc::new(access_keys()), settings, metrics, None, None), dir }
     }
 
     /// A gateway with one bucket, `kv-bucket`.
