@@ -5,6 +5,7 @@ mod check;
 mod cli;
 mod config;
 mod credentials;
+mod mount;
 mod ops;
 mod serve;
 mod server;

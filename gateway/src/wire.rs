@@ -1,9 +1,12 @@
 //! Makes the parts of a gateway from its configuration.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use blockgate_auth::{AccessKey, AccessKeys};
 use blockgate_block::Arena;
+use blockgate_kv::{Identity, KvFace, KvParts};
 use blockgate_s3::{Face, FaceSettings};
 use blockgate_store::{Store, StoreParts};
 use blockgate_telemetry::Metrics;
@@ -12,6 +15,7 @@ use thiserror::Error;
 
 use crate::config::{self, Config};
 use crate::credentials::{self, CredentialsError, Generated};
+use crate::mount::KvMount;
 
 /// Where the fs upstream keeps what is its own; the credentials lie there too.
 const OWN_DIRECTORY: &str = ".blockgate";
@@ -47,6 +51,8 @@ pub(crate) struct Gateway {
     /// The tiers over it.
     pub(crate) store: Arc<Store>,
     keys: Arc<AccessKeys>,
+    /// The KV face, the same on every listener.
+    kv: KvFace,
     /// The credentials, where they were not configured.
     pub(crate) generated: Option<Generated>,
     /// What everyone counts in.
@@ -72,10 +78,12 @@ impl Gateway {
             metrics: metrics.clone(),
         });
         let keys = Arc::new(access_keys(keys)?);
-        Ok(Self { upstream, client, store, keys, generated, metrics })
+        let (identity, metrics_too) = (identity(), metrics.clone());
+        let kv = KvFace::new(KvParts { store: store.clone(), keys: keys.clone(), metrics: metrics_too, identity });
+        Ok(Self { upstream, client, store, keys, kv, generated, metrics })
     }
 
-    /// The S3 face of one listener.
+    /// The face of one listener: S3, and the KV extension mounted beside it.
     pub(crate) fn face(&self, server: &config::Server, default_bucket: Option<&str>) -> Face {
         let settings = FaceSettings {
             domains: server.domains.clone(),
@@ -85,8 +93,16 @@ impl Gateway {
             body_stall: server.limits.body_stall_timeout,
         };
         let (store, keys, metrics) = (self.store.clone(), self.keys.clone(), self.metrics.clone());
-        Face::new(store, keys, settings, metrics, self.client.clone())
+        let mount = Arc::new(KvMount(self.kv.clone()));
+        Face::new(store, keys, settings, metrics, self.client.clone(), Some(mount))
     }
+}
+
+/// This run of this program.
+fn identity() -> Identity {
+    let started_at = SystemTime::now();
+    let chance = RandomState::new().hash_one(started_at);
+    Identity { gateway_id: format!("{chance:016x}"), version: env!("CARGO_PKG_VERSION").to_owned(), started_at }
 }
 
 /// Opens the upstream; of an `s3` one also returns the client.

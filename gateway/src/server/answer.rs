@@ -16,11 +16,18 @@ use super::shed::{Held, Shed};
 pub(crate) trait Handler: Clone + Send + Sync + 'static {
     /// Answers one request.
     fn handle(&self, request: Request<Incoming>) -> impl Future<Output = Response<ResponseBody>> + Send;
+
+    /// Whether errors are written as JSON in place of XML.
+    fn speaks_json(&self, request: &Request<Incoming>) -> bool;
 }
 
 impl Handler for Face {
     fn handle(&self, request: Request<Incoming>) -> impl Future<Output = Response<ResponseBody>> + Send {
         self.call(request)
+    }
+
+    fn speaks_json(&self, request: &Request<Incoming>) -> bool {
+        self.is_mounted(request)
     }
 }
 
@@ -36,19 +43,20 @@ pub(crate) struct Answer<H> {
 impl<H: Handler> Answer<H> {
     /// Answers one request; whatever happens there is an answer.
     pub(crate) async fn answer(self, request: Request<Incoming>) -> Response<Held<ResponseBody>> {
+        let is_json = self.handler.speaks_json(&request);
         if header_bytes(&request) > self.header_bytes_max {
             self.metrics.limit_hit("max_header_bytes");
-            return refusal(&HEADERS_TOO_LARGE);
+            return HEADERS_TOO_LARGE.response(is_json);
         }
         let Some(slot) = self.shed.enter() else {
             self.metrics.limit_hit("max_concurrent_requests");
-            return refusal(&SLOW_DOWN);
+            return SLOW_DOWN.response(is_json);
         };
         match AssertUnwindSafe(self.handler.handle(request)).catch_unwind().await {
             Ok(response) => response.map(|body| Held::new(body, Some(slot))),
             Err(panic) => {
                 tracing::error!(panic = panic_text(panic.as_ref()), "a request panicked: please report this as a bug");
-                refusal(&INTERNAL_ERROR)
+                INTERNAL_ERROR.response(is_json)
             }
         }
     }
@@ -87,13 +95,34 @@ const INTERNAL_ERROR: Refusal = Refusal {
     message: "We encountered an internal error. Please try again.",
 };
 
-fn refusal(refusal: &Refusal) -> Response<Held<ResponseBody>> {
-    let Refusal { status, code, message } = refusal;
-    let body = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>{message}</Message></Error>"
-    );
+impl Refusal {
+    fn response(&self, is_json: bool) -> Response<Held<ResponseBody>> {
+        let Self { status, code, message } = self;
+        if is_json {
+            return self.json();
+        }
+        let body = format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>{message}</Message></Error>"
+        );
+        written(*status, "application/xml", body)
+    }
+
+    /// As the KV extension's contract has it, which knows no status 431.
+    fn json(&self) -> Response<Held<ResponseBody>> {
+        let status = match self.status {
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => StatusCode::BAD_REQUEST,
+            status => status,
+        };
+        let code = if status == self.status { self.code } else { "LimitExceeded" };
+        let message = self.message;
+        let body = format!(r#"{{"error":{{"code":"{code}","message":"{message}","request_id":""}}}}"#);
+        written(status, "application/json", body)
+    }
+}
+
+fn written(status: StatusCode, media_type: &'static str, body: String) -> Response<Held<ResponseBody>> {
     let mut response = Response::new(Held::new(ResponseBody::from(body), None));
-    *response.status_mut() = *status;
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/xml"));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(media_type));
     response
 }

@@ -28,7 +28,7 @@ use blockgate_telemetry::Metrics;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
 use http::request::Parts;
-use http::{Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response, Uri};
 use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::region::Region;
 use s3s::service::{S3Service, S3ServiceBuilder};
@@ -138,14 +138,20 @@ impl Face {
         Self(Arc::new(Inner { service, forms, quick, hosts, settings, metrics, mount }))
     }
 
-    /// Answers one request; never fails: what goes wrong is an S3 error response.
+    /// Whether a request is for the mount.
+    #[must_use]
+    pub fn is_mounted<B>(&self, request: &Request<B>) -> bool {
+        self.0.is_mounted(request.uri(), request.headers())
+    }
+
+    /// Answers one request; never fails: what goes wrong is an S3 error response, or JSON where it is for the mount.
     pub async fn call<B>(&self, request: Request<B>) -> Response<ResponseBody>
     where
         B: http_body::Body<Data = Bytes> + Send + Sync + Unpin + 'static,
     {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
-        let context = RequestContext::new(respond::next_request_id(), self.0.is_mounted(&parts));
+        let context = RequestContext::new(respond::next_request_id(), self.0.is_mounted(&parts.uri, &parts.headers));
         context.set_body_open(!body.is_end_stream());
         let mount = self.0.mount.as_ref().filter(|_| context.is_mounted());
         let allow = mount.and_then(|mount| mount.operation(parts.uri.path())).map(|operation| operation.allow);
@@ -175,6 +181,7 @@ impl Inner {
             }
         };
         if admission.credentials == Credentials::Header
+            && !context.is_mounted()
             && let Some((operation, response)) = self.quick.as_ref().and_then(|quick| quick.answer(&parts, &self.hosts))
         {
             context.set_operation(operation, BodyKind::None);
@@ -196,12 +203,12 @@ impl Inner {
     }
 
     /// Whether a request is for the mount.
-    fn is_mounted(&self, parts: &Parts) -> bool {
-        if self.mount.is_none() || !parts.uri.path().starts_with(MOUNT_PREFIX) {
+    fn is_mounted(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+        if self.mount.is_none() || !uri.path().starts_with(MOUNT_PREFIX) {
             return false;
         }
-        let named = parts.headers.get(HOST).and_then(|value| value.to_str().ok());
-        let host = named.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str));
+        let named = headers.get(HOST).and_then(|value| value.to_str().ok());
+        let host = named.or_else(|| uri.authority().map(http::uri::Authority::as_str));
         self.hosts.bucket_of(host.unwrap_or_default()).is_none()
     }
 

@@ -159,7 +159,14 @@ mod tests {
 
     fn asked(method: Method, path: &'static str) -> Asked {
         let (version, context) = (Version::HTTP_11, RequestContext::new(next_request_id(), false));
-        Asked { method, uri: Uri::from_static(path), version, context, region: Some("eu-north-1".to_owned()), allow: None }
+        Asked {
+            method,
+            uri: Uri::from_static(path),
+            version,
+            context,
+            region: Some("eu-north-1".to_owned()),
+            allow: None,
+        }
     }
 
     fn text(response: &Response<Body>) -> String {

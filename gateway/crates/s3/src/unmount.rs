@@ -102,7 +102,14 @@ mod tests {
 
     fn asked(method: Method) -> Asked {
         let context = RequestContext::new("42".to_owned(), true);
-        Asked { method, uri: Uri::from_static("/_kv/v1/b/get"), version: Version::HTTP_11, context, region: None, allow: Some("POST") }
+        Asked {
+            method,
+            uri: Uri::from_static("/_kv/v1/b/get"),
+            version: Version::HTTP_11,
+            context,
+            region: None,
+            allow: Some("POST"),
+        }
     }
 
     fn read(response: &Response<Body>) -> ErrorDetail {
@@ -144,7 +151,10 @@ mod tests {
     #[test]
     fn a_wrong_method_names_the_right_ones_and_head_has_no_body() {
         let response = error(&s3_error!(MethodNotAllowed), &asked(Method::HEAD));
-        assert_eq!((response.status(), response.headers()[ALLOW].to_str().unwrap()), (StatusCode::METHOD_NOT_ALLOWED, "POST"));
+        assert_eq!(
+            (response.status(), response.headers()[ALLOW].to_str().unwrap()),
+            (StatusCode::METHOD_NOT_ALLOWED, "POST")
+        );
         assert_eq!(response.body().bytes().unwrap().len(), 0);
         assert!(response.headers().contains_key(CONTENT_LENGTH));
     }
