@@ -1,4 +1,4 @@
-# The one way in, for people and for CI. Needs Rust, Python 3.11+, a C compiler; the tests also Go (for one of their stores).
+# The one way in, for people and for CI. Needs Rust, Python 3.11+, a C++ compiler; the tests also Go (for one of their stores).
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 

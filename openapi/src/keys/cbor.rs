@@ -68,7 +68,83 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// What [`read`] found.
+    #[derive(Clone, Debug, PartialEq)]
+    enum Item {
+        Integer(i64),
+        Bytes(Vec<u8>),
+        Text(String),
+        Array(Vec<Item>),
+        Null,
+    }
+
+    fn write(item: &Item, writer: &mut Writer) {
+        match item {
+            Item::Integer(value) => writer.integer(*value),
+            Item::Bytes(value) => writer.bytes(value),
+            Item::Text(value) => writer.text(value),
+            Item::Array(items) => {
+                writer.array(items.len());
+                items.iter().for_each(|item| write(item, writer));
+            }
+            Item::Null => writer.null(),
+        }
+    }
+
+    /// Reads an item as RFC 8949 says; panics where a head is not the shortest.
+    fn read(bytes: &mut &[u8]) -> Item {
+        let take = |bytes: &mut &[u8], len: usize| bytes.split_off(..len).unwrap().to_vec();
+        let first = take(bytes, 1)[0];
+        if first == NULL {
+            return Item::Null;
+        }
+        let more = match first & 31 {
+            24 => 1,
+            25 => 2,
+            26 => 4,
+            27 => 8,
+            _ => 0,
+        };
+        let argument = match more {
+            0 => u64::from(first & 31),
+            more => take(bytes, more).into_iter().fold(0, |value, byte| value << 8 | u64::from(byte)),
+        };
+        assert!(more == 0 || argument >= [24, 1 << 8, 1 << 16, 1 << 32][more.ilog2() as usize], "not the shortest");
+        match first >> 5 {
+            0 => Item::Integer(argument.try_into().unwrap()),
+            1 => Item::Integer(-1 - i64::try_from(argument).unwrap()),
+            2 => Item::Bytes(take(bytes, argument as usize)),
+            3 => Item::Text(String::from_utf8(take(bytes, argument as usize)).unwrap()),
+            4 => Item::Array((0..argument).map(|_| read(bytes)).collect()),
+            other => panic!("major type {other}"),
+        }
+    }
+
+    fn items() -> impl Strategy<Value = Item> {
+        let leaf = prop_oneof![
+            any::<i64>().prop_map(Item::Integer),
+            (-300i64..300).prop_map(Item::Integer),
+            proptest::collection::vec(any::<u8>(), 0..300).prop_map(Item::Bytes),
+            ".{0,40}".prop_map(Item::Text),
+            Just(Item::Null),
+        ];
+        leaf.prop_recursive(4, 40, 30, |item| proptest::collection::vec(item, 0..30).prop_map(Item::Array))
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read(item in items()) {
+            let mut writer = Writer::default();
+            write(&item, &mut writer);
+            let mut bytes = writer.as_bytes();
+            prop_assert_eq!(read(&mut bytes), item);
+            prop_assert!(bytes.is_empty());
+        }
+    }
 
     fn hex(write: impl FnOnce(&mut Writer)) -> String {
         let mut writer = Writer::default();
