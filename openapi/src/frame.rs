@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::Crc64;
 use crate::types::{MissBody, PutHeader, StreamEnd};
-use crate::{MissReason, limits};
+use crate::{MissReason, Object, limits};
 
 /// What every frame begins with.
 pub const MAGIC: [u8; 4] = *b"KVB1";
@@ -226,7 +226,8 @@ pub fn parse_json<T: DeserializeOwned>(header: &FrameHeader, payload: &[u8]) -> 
     if Crc64::of(payload) != header.crc64 || payload.len() as u64 != header.len_bytes {
         return Err(FrameError::Checksum { index: header.index });
     }
-    serde_json::from_slice(payload).map_err(|error| FrameError::Json { index: header.index, reason: error.to_string() })
+    let read = serde_json::from_slice(payload).map(|Object(value)| value);
+    read.map_err(|error| FrameError::Json { index: header.index, reason: error.to_string() })
 }
 
 /// What [`Decoder`] found.

@@ -14,6 +14,7 @@ mod error;
 pub mod frame;
 pub mod keys;
 pub mod limits;
+mod object;
 mod outcome;
 pub mod rules;
 pub mod types;
@@ -21,6 +22,7 @@ pub mod types;
 pub use bitmap::Bitmap;
 pub use checksum::{Crc64, Crc64Hasher};
 pub use error::{ErrorBody, ErrorCode, ErrorDetail};
+pub use object::Object;
 pub use outcome::{MissReason, Tier};
 
 /// Where the extension lies. `_` begins no bucket's name, so nothing collides.

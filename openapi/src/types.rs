@@ -138,6 +138,7 @@ pub struct GetRequest {
     pub stripes: u32,
     /// Only these bytes of every block, one frame each (`stripe` is the range's position), in the same order as stripes: range 0 of
     /// all blocks first. Not together with `stripes`.
+    #[serde(deserialize_with = "crate::object::list")]
     pub ranges: Option<Vec<ByteRange>>,
     /// Time to the last byte.
     pub deadline_ms: Option<u64>,
@@ -276,6 +277,45 @@ pub struct StatsResponse {
     pub leases: LeaseStats,
     /// What tiers were measured to be: what `estimate_ms` of a lookup is made of.
     pub tiers: TierStats,
+    /// The gateway's memory, of all buckets.
+    pub memory: MemoryStats,
+    /// Blocks that the gateway's index knows, of all buckets.
+    pub index_entries: u64,
+    /// Bytes acknowledged and not yet in the shared store, of all buckets.
+    pub pending_upload_bytes: u64,
+}
+
+/// Memory of a gateway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryStats {
+    /// All of it.
+    pub capacity_bytes: u64,
+    /// In use, blocks on their way in or out included.
+    pub used_bytes: u64,
+    /// Blocks that it holds.
+    pub blocks: u64,
+    /// Blocks evicted to make room, since the start.
+    pub evictions: u64,
+}
+
+/// The shared store, as a gateway sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpstreamInfo {
+    /// `fs` or `s3`.
+    pub kind: String,
+    /// Whether it answers.
+    pub state: UpstreamState,
+}
+
+/// Whether a shared store answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UpstreamState {
+    /// It does.
+    Up,
+    /// It does not.
+    #[default]
+    Down,
 }
 
 /// Leases of a gateway.
@@ -323,4 +363,8 @@ pub struct GatewayInfo {
     pub version: String,
     /// When it started.
     pub started_at: u64,
+    /// Its memory.
+    pub memory: MemoryStats,
+    /// Its shared store.
+    pub upstream: UpstreamInfo,
 }

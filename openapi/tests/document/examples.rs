@@ -103,11 +103,24 @@ pub(crate) fn stats() -> StatsResponse {
             staging: None,
             upstream: TierSpeed { latency_ms: 4.5, bytes_per_second: 268_435_456 },
         },
+        memory: memory(),
+        index_entries: 40_960,
+        pending_upload_bytes: 0,
     }
 }
 
+fn memory() -> MemoryStats {
+    MemoryStats { capacity_bytes: 8_589_934_592, used_bytes: 4_294_967_296, blocks: 4_096, evictions: 12 }
+}
+
 pub(crate) fn fleet() -> FleetResponse {
-    let gateway = GatewayInfo { id: "5f0c9d3e".into(), version: "0.1.0".into(), started_at: 1_767_139_200_000 };
+    let gateway = GatewayInfo {
+        id: "5f0c9d3e".into(),
+        version: "0.1.0".into(),
+        started_at: 1_767_139_200_000,
+        memory: memory(),
+        upstream: UpstreamInfo { kind: "s3".into(), state: UpstreamState::Up },
+    };
     FleetResponse { gateways: vec![gateway] }
 }
 
@@ -140,6 +153,8 @@ pub(crate) fn full() -> Vec<(&'static str, Node)> {
         ("TouchRequest", Node::of(&touch().0)),
         ("TouchResponse", Node::of(&touch().1)),
         ("StatsResponse", Node::of(&stats())),
+        ("MemoryStats", Node::of(&memory())),
+        ("UpstreamInfo", Node::of(&fleet().gateways[0].upstream)),
         ("LeaseStats", Node::of(&stats().leases)),
         ("TierStats", Node::of(&stats().tiers)),
         ("TierSpeed", Node::of(&stats().tiers.memory)),

@@ -8,9 +8,9 @@ use crate::node::{Node, map};
 
 const JSON: &str = "application/json";
 /// Every status that a request to an operation may be refused with.
-const REFUSALS: [u16; 10] = [400, 403, 404, 408, 411, 413, 415, 500, 501, 503];
+const REFUSALS: [u16; 12] = [400, 403, 404, 405, 408, 411, 413, 415, 500, 501, 503, 507];
 /// Those of a request without a body.
-const REFUSALS_BODILESS: [u16; 6] = [400, 403, 404, 500, 501, 503];
+const REFUSALS_BODILESS: [u16; 7] = [400, 403, 404, 405, 500, 501, 503];
 
 fn reference(kind: &str, name: &str) -> Node {
     map! { "$ref" => format!("#/components/{kind}/{name}") }
@@ -168,9 +168,12 @@ pub(crate) fn headers() -> Node {
             "description" => "Names the request in the gateway's logs.", "required" => true, "schema" => map! { "type" => "string" },
         },
         MATCHED_HEADER => map! {
-            "description" => "How many blocks will be delivered.", "required" => true, "schema" => number(),
+            "description" => "With mode prefix: how many blocks will be delivered.", "required" => false, "schema" => number(),
         },
-        BYTES_HEADER => map! { "description" => "Their payload bytes together.", "required" => true, "schema" => number() },
+        BYTES_HEADER => map! {
+            "description" => "With mode prefix: their payload bytes together; blocks whose length is not known yet are counted like the nearest known one.",
+            "required" => false, "schema" => number(),
+        },
     }
 }
 

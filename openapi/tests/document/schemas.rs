@@ -212,6 +212,19 @@ fn operators() -> Node {
             "bucket" => plain("string", "The bucket."),
             "leases" => reference("LeaseStats"),
             "tiers" => reference("TierStats"),
+            "memory" => reference("MemoryStats"),
+            "index_entries" => count("Blocks that the gateway's index knows, of all buckets."),
+            "pending_upload_bytes" => count("Bytes acknowledged and not yet in the shared store, of all buckets."),
+        }),
+        "MemoryStats" => response("Memory of a gateway, of all buckets.", map! {
+            "capacity_bytes" => count("All of it."),
+            "used_bytes" => count("In use, blocks on their way in or out included."),
+            "blocks" => count("Blocks that it holds."),
+            "evictions" => count("Blocks evicted to make room, since the start."),
+        }),
+        "UpstreamInfo" => response("The shared store, as a gateway sees it.", map! {
+            "kind" => plain("string", "fs or s3."),
+            "state" => map! { "enum" => vec!["up", "down"], "description" => "Whether it answers." },
         }),
         "LeaseStats" => response("Leases of a gateway, of all buckets.", map! {
             "blocks" => count("Blocks under a lease."),
@@ -233,6 +246,8 @@ fn operators() -> Node {
             "id" => plain("string", "Names its run."),
             "version" => plain("string", "Version of blockgate."),
             "started_at" => count("Milliseconds since 1970."),
+            "memory" => reference("MemoryStats"),
+            "upstream" => reference("UpstreamInfo"),
         }),
     }
 }
