@@ -20,7 +20,7 @@ use crate::{Client, Error};
 
 /// Most gateways of one client.
 const ENDPOINTS_MAX: usize = 1024;
-/// Largest block that any gateway can be configured to keep in its tiers.
+/// Largest block that gateways keep in their tiers, where they are not told otherwise.
 const BLOCK_BYTES_DEFAULT: u64 = 64 << 20;
 
 /// Builds a [`Client`].
@@ -162,7 +162,7 @@ impl Builder {
         self
     }
 
-    /// Largest block that is accepted from a gateway, in bytes; 64 MiB by default, as gateways' `max_block_bytes`.
+    /// Largest piece that [`Client::get`] gathers in memory, in bytes; 64 MiB by default, as gateways' `max_block_bytes`.
     pub fn max_block_bytes(mut self, bytes: u64) -> Self {
         self.block_bytes_max = bytes;
         self

@@ -7,7 +7,7 @@ use blockgate_api::types::{DeleteRequest, DeleteResponse, TouchRequest, TouchRes
 
 use crate::batch::batches;
 use crate::call::json;
-use crate::client::texts;
+use crate::client::{texts, whole_seconds};
 use crate::{Client, Error};
 
 /// What was deleted.
@@ -21,7 +21,7 @@ pub struct Deleted {
 }
 
 impl Client {
-    /// Renews the times to live of blocks: `ttl`, in whole seconds, from now. No block's bytes are moved. Returns how many there are.
+    /// Renews the times to live of blocks: `ttl`, rounded up to seconds, from now. No block's bytes are moved. Returns how many there are.
     ///
     /// # Errors
     /// When it is not known that all were renewed; some may be.
@@ -34,7 +34,7 @@ impl Client {
                 keys: keys[batch].to_vec(),
                 key_prefix: self.scope.key_prefix.clone(),
                 key_suffix: self.scope.key_suffix.clone(),
-                ttl_s: ttl.as_secs(),
+                ttl_s: whole_seconds(ttl),
             });
             let attempts = self.attempts(None, &keys, deadline);
             let answer: TouchResponse = self.call(attempts, "touch", deadline, || request.clone()).await?;

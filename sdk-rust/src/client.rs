@@ -132,6 +132,11 @@ pub(crate) fn told_ms(deadline: Instant) -> u64 {
     u64::try_from(told.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
+/// Times to live count in seconds; a part of one counts as one.
+pub(crate) fn whole_seconds(ttl: Duration) -> u64 {
+    ttl.as_secs().saturating_add(u64::from(ttl.subsec_nanos() > 0))
+}
+
 /// Keys as requests hold them.
 pub(crate) fn texts<K: Display>(keys: &[K]) -> Vec<String> {
     keys.iter().map(ToString::to_string).collect()

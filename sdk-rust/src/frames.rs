@@ -56,6 +56,7 @@ impl Frames {
         client: &Client,
         connection: Connection,
         request: &GetRequest,
+        block_bytes_max: u64,
         deadline: Instant,
     ) -> Result<Self, Failure> {
         let response = connection.send(&client.json_request("get", json(request)), deadline).await?;
@@ -65,7 +66,7 @@ impl Frames {
             connection,
             deadline,
             body,
-            decoder: Decoder::new(client.shared.block_bytes_max),
+            decoder: Decoder::new(block_bytes_max),
             rules: GetRules::new(request),
         })
     }

@@ -94,7 +94,8 @@ impl Client {
         landing: &mut Landing<'_, B>,
         deadline: Instant,
     ) -> Result<(), Failure> {
-        let mut frames = Frames::ask(self, connection, request, deadline).await?;
+        // However long a block is, no more than its buffer's length is kept.
+        let mut frames = Frames::ask(self, connection, request, u64::MAX, deadline).await?;
         loop {
             match frames.next().await? {
                 Arrival::Piece(header) => landing.begin(wanted[header.index as usize], header.len_bytes),

@@ -17,6 +17,8 @@ pub(crate) struct Landing<'a, B> {
     buffers: &'a mut [B],
     states: Vec<State>,
     mode: GetMode,
+    /// Blocks before this one are loaded.
+    prefix: usize,
     current: Current,
 }
 
@@ -40,11 +42,11 @@ impl<'a, B: AsMut<[u8]>> Landing<'a, B> {
     pub(crate) fn new(buffers: &'a mut [B], keys: usize, mode: GetMode) -> Self {
         let mut states = vec![State::Pending; keys];
         states.iter_mut().skip(buffers.len()).for_each(|state| *state = State::Missed(MissReason::BufferLength));
-        Self { buffers, states, mode, current: Current::default() }
+        Self { buffers, states, mode, prefix: 0, current: Current::default() }
     }
 
     /// Which of these are still wanted.
-    pub(crate) fn wanted(&self, batch: Range<usize>) -> Vec<usize> {
+    pub(crate) fn wanted(&mut self, batch: Range<usize>) -> Vec<usize> {
         if self.is_over() {
             return Vec::new();
         }
@@ -52,9 +54,11 @@ impl<'a, B: AsMut<[u8]>> Landing<'a, B> {
     }
 
     /// Whether nothing more is of use: the usable prefix has ended.
-    pub(crate) fn is_over(&self) -> bool {
-        let is_missed = |state: &State| matches!(state, State::Missed(_));
-        self.mode == GetMode::Prefix && self.states.iter().find(|state| **state != State::Loaded).is_some_and(is_missed)
+    pub(crate) fn is_over(&mut self) -> bool {
+        while self.states.get(self.prefix) == Some(&State::Loaded) {
+            self.prefix += 1;
+        }
+        self.mode == GetMode::Prefix && matches!(self.states.get(self.prefix), Some(State::Missed(_)))
     }
 
     /// A block of the call begins to arrive.

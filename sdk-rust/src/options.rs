@@ -63,7 +63,7 @@ pub enum Pieces {
 pub struct PutOptions {
     /// Time that the call may take. The client's default when none.
     pub deadline: Option<Duration>,
-    /// Time to live, in whole seconds. The bucket's default when none.
+    /// Time to live, rounded up to seconds. The bucket's default when none.
     pub ttl: Option<Duration>,
     /// First key of the chain, where the blocks begin later in it: calls of one chain go to one gateway.
     pub chain: Option<String>,

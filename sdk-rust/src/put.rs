@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::Method;
 
 use crate::call::answer;
+use crate::client::whole_seconds;
 use crate::sign::BodyHash;
 use crate::transport::Request;
 use crate::{Client, Error, PutOptions};
@@ -133,7 +134,7 @@ impl Client {
         for (index, block) in (0..).zip(blocks) {
             let header = PutHeader {
                 key: self.scope.full(&block.key),
-                ttl_s: options.ttl.map(|ttl| ttl.as_secs()),
+                ttl_s: options.ttl.map(whole_seconds),
                 fingerprint: self.scope.fingerprint.clone(),
             };
             let len_bytes = block.bytes.len() as u64;

@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use blockgate_api::frame::FrameHeader;
 use blockgate_api::limits::{KEYS_MAX, RANGES_MAX, STRIPES_MAX};
-use blockgate_api::types::{GetMode, GetRequest};
+use blockgate_api::types::{GetMode, GetOrder, GetRequest};
 use blockgate_api::{Crc64Hasher, ErrorCode};
 use bytes::{Bytes, BytesMut};
 use futures::Stream;
@@ -41,13 +41,20 @@ pub struct Blocks {
     frames: Option<Frames>,
     promise: Promise,
     mode: GetMode,
+    order: GetOrder,
     last_piece: usize,
-    /// Which blocks came whole or were missed.
-    is_settled: Vec<bool>,
+    blocks: Vec<State>,
     /// Blocks before this one may still come.
     limit: usize,
     gathering: Gathering,
     queue: VecDeque<Piece>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Pending,
+    Whole,
+    Missed,
 }
 
 /// A piece that is arriving.
@@ -63,7 +70,7 @@ struct Gathering {
 impl Client {
     /// Asks for blocks, to use each as it arrives: in the order of the keys or of readiness, whole, in stripes or in ranges.
     ///
-    /// With [`GetOrder::Ready`](crate::GetOrder::Ready) a block's position is only certain at the end, see [`Blocks::next`].
+    /// With [`GetOrder::Ready`] a block's position is only certain at the end, see [`Blocks::next`].
     ///
     /// ```no_run
     /// # async fn example(client: blockgate_sdk::Client) {
@@ -87,8 +94,9 @@ impl Client {
             frames: None,
             promise: Promise::default(),
             mode: options.mode,
+            order: options.order,
             last_piece: 0,
-            is_settled: vec![false; request.keys.len()],
+            blocks: vec![State::Pending; request.keys.len()],
             limit: request.keys.len(),
             gathering: Gathering::default(),
             queue: VecDeque::new(),
@@ -137,7 +145,7 @@ impl Client {
             request.fingerprint = told.fingerprint;
             let connection = attempts.next().await?;
             let gateway = connection.gateway.clone();
-            match Frames::ask(self, connection, &request, deadline).await {
+            match Frames::ask(self, connection, &request, self.shared.block_bytes_max, deadline).await {
                 Ok(frames) => return Ok((frames, last_piece)),
                 Err(failure) => attempts.failed(&gateway, failure)?,
             }
@@ -161,9 +169,7 @@ impl Blocks {
     /// The next piece, or the next miss; none at the end. May be cancelled and asked again.
     ///
     /// Every block that does not come whole is a [`Piece::Miss`]; in [`GetMode::Prefix`] one miss stands for all blocks from there
-    /// on. With [`GetOrder::Ready`](crate::GetOrder::Ready) a miss with [`MissReason::Protocol`] or [`MissReason::Checksum`] says
-    /// that the positions of blocks that came before it are not to be trusted.
-    #[allow(clippy::should_implement_trait)] // async
+    /// on. With [`GetOrder::Ready`] also blocks that came whole are missed when the stream fails before its end.
     pub async fn next(&mut self) -> Option<Piece> {
         while self.queue.is_empty() {
             let arrival = self.frames.as_mut()?.next().await;
@@ -205,14 +211,17 @@ impl Blocks {
         }
         let bytes = if parts.is_empty() { whole } else { parts.freeze() };
         let is_last = piece == self.last_piece;
-        self.is_settled[index] |= is_last;
+        if is_last {
+            self.blocks[index] = State::Whole;
+        }
         self.client.shared.counters.loaded(usize::from(is_last), bytes.len() as u64);
         self.queue.push_back(Piece::Bytes { index, piece, bytes });
         Ok(())
     }
 
     fn miss(&mut self, index: usize, reason: MissReason) {
-        if index < self.limit && !std::mem::replace(&mut self.is_settled[index], true) {
+        if index < self.limit {
+            self.blocks[index] = State::Missed;
             self.client.shared.counters.missed(reason);
             self.queue.push_back(Piece::Miss(Miss { index, reason }));
             if self.mode == GetMode::Prefix {
@@ -221,10 +230,11 @@ impl Blocks {
         }
     }
 
-    /// What is not settled is missed.
+    /// Nothing comes any more. Without the end it is not known whether blocks that came as they were ready were in the right places.
     fn give_up(&mut self, reason: MissReason) {
         for index in 0..self.limit {
-            if !self.is_settled[index] {
+            let is_certain = self.blocks[index] == State::Whole && self.order == GetOrder::Request;
+            if !is_certain && self.blocks[index] != State::Missed {
                 self.miss(index, reason);
             }
         }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use blockgate_sdk::{
-    Block, Error, ErrorCode, GetMode, GetOptions, LoadOptions, LookupOptions, Miss, MissReason, Piece, PutOptions,
+    Block, Error, ErrorCode, GetMode, GetOptions, GetOrder, LoadOptions, LookupOptions, Miss, MissReason, Piece,
+    PutOptions,
 };
-use futures::FutureExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 
 use crate::double::{Double, Fault, builder};
 
@@ -189,6 +190,21 @@ async fn writes_fail_with_what_was_said() {
     double.fails(Fault::Stall);
     let touched = client.touch(&["k0"], Duration::from_secs(60), soon()).await;
     assert_eq!(touched, Err(Error::Timeout));
+}
+
+/// Whether blocks stood in the right places is known at the end.
+#[tokio::test]
+async fn without_an_end_blocks_that_came_as_ready_are_missed() {
+    let double = Double::start(&[LEN; 3]).await;
+    let client = builder(&[&double]).build().unwrap();
+    double.fails(Fault::NoEnd);
+    for (mode, expected) in [(GetMode::Prefix, 1), (GetMode::All, 3)] {
+        let options = GetOptions { mode, order: GetOrder::Ready, ..GetOptions::default() };
+        let pieces: Vec<Piece> = client.get(&KEYS, &options).await.into_stream().collect().await;
+        let misses =
+            pieces.iter().filter(|piece| matches!(piece, Piece::Miss(miss) if miss.reason == MissReason::Protocol));
+        assert_eq!((pieces.len(), misses.count()), (3 + expected, expected), "{mode:?}");
+    }
 }
 
 /// Not even a runtime is taken for granted.

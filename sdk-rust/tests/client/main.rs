@@ -3,4 +3,6 @@ mod blocking;
 mod double;
 mod failover;
 mod failures;
+mod gateway;
+mod process;
 mod reads;
