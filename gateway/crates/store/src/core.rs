@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tracing::Instrument;
 
-use crate::chain::Speeds;
+use crate::chain::{Prefetches, Speeds};
 use crate::commits::Commits;
 use crate::grouped::Grouped;
 use crate::keys::KeyTable;
@@ -42,6 +42,7 @@ pub(crate) struct Core {
     pub(crate) backlog: Backlog,
     pub(crate) heap: Heap,
     pub(crate) speeds: Arc<Speeds>,
+    pub(crate) prefetches: Prefetches,
     /// Buckets that were there a moment ago.
     pub(crate) buckets: Cache<String, ()>,
 }
@@ -49,8 +50,9 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(parts: StoreParts, limits: Limits) -> Arc<Self> {
         let StoreParts { upstream, arena, index_entries, negative_ttl, policies, metrics } = parts;
-        let tiers = Tiers::new(arena, index_entries, negative_ttl, limits.info_bytes);
         let observed: Arc<dyn Upstream> = Arc::new(Observed::new(upstream, metrics.clone()));
+        let clock = Arc::clone(&observed);
+        let tiers = Tiers::new(arena, index_entries, negative_ttl, limits.info_bytes, move || clock.now());
         let commits = Commits::new(Arc::clone(&observed), negative_ttl, limits.first_byte);
         let grouped = Arc::new(Grouped::new(observed, commits));
         let core = Arc::new(Self {
@@ -64,6 +66,7 @@ impl Core {
             backlog: Backlog::new(limits.pending_bytes),
             heap: Heap::new(limits.heap_bytes),
             speeds: Arc::default(),
+            prefetches: Prefetches::default(),
             limits: Arc::new(limits),
             buckets: Cache::builder().max_capacity(BUCKETS_BELIEVED_MAX).time_to_live(BUCKET_BELIEVED).build(),
         });
@@ -94,6 +97,10 @@ impl Core {
             "Bytes of the memory tier in use, blocks on their way included.",
             |core| core.tiers().memory().stats().arena.used_bytes,
         );
+        gauge("blockgate_leases", "Blocks in memory under a lease.", |core| core.chain_stats().leases);
+        gauge("blockgate_lease_bytes", "Bytes of the memory tier taken by leased blocks.", |core| {
+            core.chain_stats().lease_bytes
+        });
         gauge("blockgate_index_entries", "Entries of the index, absences included.", |core| core.tiers().index().len());
         gauge("blockgate_pending_upload_bytes", "Bytes acknowledged and not yet at the upstream.", |core| {
             core.backlog.bytes()

@@ -18,6 +18,20 @@ impl Deadline {
         self.0.is_some()
     }
 
+    /// How long it is until then.
+    pub(crate) fn left(self) -> Option<Duration> {
+        self.0.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    /// The instant `reserve` before this one; now, if that has passed.
+    pub(crate) fn less(self, reserve: Duration) -> Self {
+        Self(self.0.map(|at| at.checked_sub(reserve).unwrap_or_else(Instant::now)))
+    }
+
+    pub(crate) fn is_over(self) -> bool {
+        self.left() == Some(Duration::ZERO)
+    }
+
     /// Waits for `future`; `None` when the deadline comes first.
     pub(crate) async fn bound<F: Future>(self, future: F) -> Option<F::Output> {
         match self.0 {

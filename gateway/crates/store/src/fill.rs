@@ -13,9 +13,10 @@ use blockgate_upstream::{BodyError, ByteStream, Conditions, Upstream, UpstreamEr
 use bytes::Bytes;
 use futures::StreamExt;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::Limits;
+use crate::chain::Speeds;
 use crate::conditions::is_expired;
 use crate::deadline::Deadline;
 use crate::keys::Reading;
@@ -160,6 +161,7 @@ pub(crate) struct FillTask {
     pub(crate) upstream: Arc<dyn Upstream>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) metrics: Metrics,
+    pub(crate) speeds: Arc<Speeds>,
     pub(crate) max_block_bytes: u64,
     /// What the object was when it was last seen, if it was.
     pub(crate) known: Option<Arc<ObjectInfo>>,
@@ -217,8 +219,11 @@ impl FillTask {
             None => None,
         };
         let any = Conditions::default();
+        let asked = Instant::now();
         let get = self.upstream.get(key.bucket(), key.key(), None, &any);
         let reply = timeout(self.limits.first_byte, get).await.map_err(|_| silent("answer"))??;
+        self.speeds.answered(asked.elapsed());
+        let (answered, arriving) = (Instant::now(), self.speeds.arriving());
         let info = Arc::new(reply.info);
         if is_expired(&info, self.upstream.now()) {
             self.reading.remember(|tiers| tiers.install(key, &info, None));
@@ -246,7 +251,12 @@ impl FillTask {
         }
         let sound = info.crc64().is_none_or(|expected| expected == hasher.finish());
         match slot.finish() {
-            Ok(block) if sound => Ok(Filled::Whole(arrival, block)),
+            Ok(block) if sound => {
+                if resumes == 0 {
+                    arriving.whole(block.len(), answered.elapsed());
+                }
+                Ok(Filled::Whole(arrival, block))
+            }
             Ok(_) => Err(FillError::Corrupt),
             Err(_) => Err(cut("shorter than announced")),
         }

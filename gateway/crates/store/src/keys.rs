@@ -101,7 +101,7 @@ impl KeyTable {
     }
 
     /// Shows the blocks that were acknowledged and are not yet at the upstream.
-    pub(crate) fn for_each_pending(&self, look: &mut dyn FnMut(&BlockKey, &ObjectInfo)) {
+    pub(crate) fn for_each_pending(&self, look: &mut dyn FnMut(&BlockKey, &Arc<ObjectInfo>)) {
         if self.pending.load(Ordering::SeqCst) == 0 {
             return;
         }

@@ -163,7 +163,7 @@ impl Store {
     /// Reads a whole block, found sound, as one buffer. The request's range is not looked at.
     ///
     /// # Errors
-    /// As [`Self::get`]; a block for which there is no room by the deadline is a miss, `deadline`.
+    /// As [`Self::get`]; what ends a body that has begun is a miss here. A block for which there is no room by the deadline is a miss, `deadline`.
     pub async fn get_whole(&self, key: &BlockKey, request: ReadRequest) -> Result<Whole> {
         self.core.get_whole(key, &request).await
     }
@@ -188,6 +188,13 @@ impl Store {
         deadline: Option<Duration>,
     ) -> Result<Vec<bool>> {
         self.core.exists(keys, fingerprint, deadline).await
+    }
+
+    /// Tells that the first `blocks` of a chain were read, so that eviction takes the chain's tail before its head. To be
+    /// called once, after the last of them; quick for thousands of blocks, and in the background.
+    pub fn used(&self, keys: &Arc<KeyList>, blocks: usize) {
+        let (core, keys) = (Arc::clone(&self.core), Arc::clone(keys));
+        tokio::spawn(async move { core.mark_used(&keys, blocks).await });
     }
 
     /// Tells the estimator how long bytes from a tier took to a client's socket.

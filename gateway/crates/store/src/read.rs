@@ -7,7 +7,7 @@ use blockgate_block::{BlockKey, MissReason, ObjectInfo, Tier};
 use blockgate_tier::memory::MemoryBlock;
 use blockgate_upstream::{Conditions, UpstreamError};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
 use crate::conditions::{is_expired, judge_read, resolve_range};
@@ -18,12 +18,21 @@ use crate::keys::{HeadAnswer, Reading, Shared};
 use crate::limits::WHOLE_ANSWER_BYTES_MAX;
 use crate::{Body, BucketPolicy, Found, Mode, OnUpstreamError, ReadRequest, Result, Served, StoreError};
 
+/// How a block is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// A large one may be passed on while it arrives.
+    Any,
+    /// All of it, found sound, or a miss. Only one that finds no room in the arena is still a stream.
+    Whole,
+}
+
 impl Core {
     pub(crate) async fn get(self: &Arc<Self>, key: &BlockKey, request: &ReadRequest) -> Result<Served> {
         let policy = self.policy(key.bucket());
         let deadline = Deadline::after(request.deadline.or(policy.deadline));
         let result = match policy.mode {
-            Mode::Kv => self.get_block(key, policy, request, deadline).await,
+            Mode::Kv => self.get_block(key, policy, request, deadline, Answer::Any).await,
             Mode::Passthrough => self.get_past(key, request, deadline).await,
         };
         self.count(key, result.as_ref().map(|served| (served.tier, served.range.end - served.range.start)));
@@ -63,7 +72,7 @@ impl Core {
         if self.policy(key.bucket()).is_kv() { self.held(key, now) } else { None }
     }
 
-    fn count(&self, key: &BlockKey, outcome: std::result::Result<(Tier, u64), &StoreError>) {
+    pub(crate) fn count(&self, key: &BlockKey, outcome: std::result::Result<(Tier, u64), &StoreError>) {
         match outcome {
             Ok((tier, bytes)) => self.metrics.hit(key.bucket(), tier.as_str(), bytes),
             Err(StoreError::Miss(reason)) => self.metrics.miss(key.bucket(), reason.as_str()),
@@ -71,12 +80,13 @@ impl Core {
         }
     }
 
-    async fn get_block(
+    pub(crate) async fn get_block(
         self: &Arc<Self>,
         key: &BlockKey,
         policy: &BucketPolicy,
         request: &ReadRequest,
         deadline: Deadline,
+        answer: Answer,
     ) -> Result<Served> {
         let now = self.upstream.now();
         if let Some(block) = self.held(key, now) {
@@ -99,10 +109,10 @@ impl Core {
                 fill
             }
         };
-        self.get_filling(key, policy, fill, request, deadline).await
+        self.get_filling(key, policy, fill, request, deadline, answer).await
     }
 
-    fn begin_fill(
+    pub(crate) fn begin_fill(
         &self,
         policy: &BucketPolicy,
         known: Option<Arc<ObjectInfo>>,
@@ -113,6 +123,7 @@ impl Core {
             upstream: Arc::clone(&self.upstream),
             limits: Arc::clone(&self.limits),
             metrics: self.metrics.clone(),
+            speeds: Arc::clone(&self.speeds),
             max_block_bytes: policy.max_block_bytes,
             known,
             reading,
@@ -128,15 +139,16 @@ impl Core {
         mut fill: Fill,
         request: &ReadRequest,
         deadline: Deadline,
+        answer: Answer,
     ) -> Result<Served> {
-        let answer = deadline.bound(fill.answered()).await.ok_or(StoreError::Miss(MissReason::Deadline))?;
-        let mut state = answer;
+        let mut state = deadline.bound(fill.answered()).await.ok_or(StoreError::Miss(MissReason::Deadline))?;
         if let FillState::Arriving(arrival) = &state {
             // Judged before the bytes are there: a request that fails need not wait for them.
             judge_read(&arrival.info, request, self.upstream.now())?;
             resolve_range(request.range, arrival.info.size_bytes)?;
             // A deadline must not cut a reply that has begun: with one, the answer is the whole block or a miss.
-            if deadline.is_set() || arrival.info.size_bytes <= WHOLE_ANSWER_BYTES_MAX {
+            let is_small = arrival.info.size_bytes <= WHOLE_ANSWER_BYTES_MAX;
+            if answer == Answer::Whole || deadline.is_set() || is_small {
                 state = deadline.bound(fill.settled()).await.ok_or(StoreError::Miss(MissReason::Deadline))?;
             }
         }
@@ -192,12 +204,17 @@ impl Core {
     }
 
     /// The block, if its bytes are at hand. One that has expired is asked for again: another gateway may have renewed it.
-    fn held(&self, key: &BlockKey, now: SystemTime) -> Option<MemoryBlock> {
+    pub(crate) fn held(&self, key: &BlockKey, now: SystemTime) -> Option<MemoryBlock> {
         self.keys.pending(key).or_else(|| self.tiers().block(key).filter(|block| !is_expired(&block.info, now)))
     }
 
     /// The object's description, if it is known and the request may go on; `None` if the upstream must be asked.
-    fn known(&self, key: &BlockKey, request: &ReadRequest, now: SystemTime) -> Result<Option<Arc<ObjectInfo>>> {
+    pub(crate) fn known(
+        &self,
+        key: &BlockKey,
+        request: &ReadRequest,
+        now: SystemTime,
+    ) -> Result<Option<Arc<ObjectInfo>>> {
         if self.tiers().is_absent(key, now) {
             return Err(StoreError::Miss(MissReason::Absent));
         }
@@ -235,8 +252,12 @@ impl Core {
     async fn head_task(&self, sender: watch::Sender<HeadAnswer>, reading: Reading) {
         let key = reading.key();
         let any = Conditions::default();
+        let asked = Instant::now();
         let head = self.upstream.head(key.bucket(), key.key(), &any);
         let answer = timeout(self.limits.first_byte, head).await.unwrap_or_else(|_| Err(no_answer())).map(Arc::new);
+        if matches!(answer, Ok(_) | Err(UpstreamError::NoSuchKey)) {
+            self.speeds.answered(asked.elapsed());
+        }
         match &answer {
             Ok(info) => reading.remember(|tiers| tiers.note(key, info)),
             Err(UpstreamError::NoSuchKey) => reading.remember(|tiers| tiers.note_absent(key, self.upstream.now())),

@@ -116,7 +116,7 @@ impl Core {
     /// Keys in `bucket` that this gateway knows something of: blocks on their way to the upstream, in memory, described.
     fn known_keys(&self, bucket: &str, is_meant: impl Fn(&BlockKey, &ObjectInfo) -> bool) -> Vec<BlockKey> {
         let mut keys = HashSet::new();
-        let mut look = |key: &BlockKey, info: &ObjectInfo| {
+        let mut look = |key: &BlockKey, info: &Arc<ObjectInfo>| {
             if key.bucket() == bucket && is_meant(key, info) {
                 keys.insert(key.clone());
             }

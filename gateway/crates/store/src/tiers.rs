@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use blockgate_block::{Arena, BlockBuf, BlockKey, BlockWriter, ObjectInfo};
 use blockgate_index::{Index, Presence, Record};
-use blockgate_tier::memory::{MemoryBlock, MemoryTier};
+use blockgate_tier::memory::{Leased, MemoryBlock, MemoryTier};
 use moka::sync::Cache;
 use tokio::time::Instant;
 
@@ -26,10 +26,18 @@ pub(crate) struct Tiers {
     memory: MemoryTier,
     index: Arc<Index>,
     infos: Cache<BlockKey, Known>,
+    /// The upstream's clock.
+    now: Box<dyn Fn() -> SystemTime + Send + Sync>,
 }
 
 impl Tiers {
-    pub(crate) fn new(arena: Arena, index_entries: u64, negative_ttl: Duration, info_bytes: u64) -> Self {
+    pub(crate) fn new(
+        arena: Arena,
+        index_entries: u64,
+        negative_ttl: Duration,
+        info_bytes: u64,
+        now: impl Fn() -> SystemTime + Send + Sync + 'static,
+    ) -> Self {
         let index = Arc::new(Index::new(index_entries, negative_ttl));
         let told = Arc::clone(&index);
         let memory = MemoryTier::new(arena, move |key, in_memory| told.set_in_memory(key.digest(), in_memory));
@@ -37,16 +45,25 @@ impl Tiers {
             .weigher(|key: &BlockKey, known: &Known| info_bytes_of(key, &known.info))
             .max_capacity(info_bytes)
             .build();
-        Self { memory, index, infos }
+        Self { memory, index, infos, now: Box::new(now) }
     }
 
     /// A slot for a block on its way in.
     pub(crate) fn allocate(&self, len_bytes: u64) -> Option<BlockWriter> {
-        self.memory.allocate(len_bytes)
+        self.memory().allocate(len_bytes)
     }
 
+    /// The memory tier, without the leases that are over.
     pub(crate) fn memory(&self) -> &MemoryTier {
+        if self.memory.has_leases() {
+            self.memory.end_leases((self.now)());
+        }
         &self.memory
+    }
+
+    /// Keeps a block in memory, if it is there, until `until`.
+    pub(crate) fn lease(&self, key: &BlockKey, until: SystemTime) -> Leased {
+        self.memory.lease(key, until, (self.now)())
     }
 
     pub(crate) fn index(&self) -> &Index {

@@ -10,6 +10,9 @@ use opentelemetry::metrics::{Counter, Histogram, Meter};
 const DURATION_BOUNDS: [f64; 17] =
     [5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
+/// Upper bounds of the rounds that a lookup takes.
+const LOOKUP_ROUND_BOUNDS: [f64; 6] = [0.0, 1.0, 2.0, 3.0, 4.0, 8.0];
+
 /// The instruments.
 #[derive(Debug)]
 pub(crate) struct Catalogue {
@@ -33,6 +36,14 @@ pub(crate) struct Catalogue {
     pub(crate) upstream_requests: Counter<u64>,
     /// `operation`
     pub(crate) upstream_duration: Histogram<f64>,
+    /// none
+    pub(crate) lookup_duration: Histogram<f64>,
+    /// none
+    pub(crate) lookup_rounds: Histogram<u64>,
+    /// `bucket`
+    pub(crate) lookup_keys: Counter<u64>,
+    /// `bucket`
+    pub(crate) lookup_matched: Counter<u64>,
     /// none
     pub(crate) single_flight_shared: Counter<u64>,
     /// `limit`
@@ -62,6 +73,17 @@ impl Catalogue {
                 "blockgate_upstream_duration_seconds",
                 "Time that a call to the upstream took, by operation.",
             ),
+            lookup_duration: duration(
+                "blockgate_lookup_seconds",
+                "Time from a lookup's keys to its answer, without the request's body and the response.",
+            ),
+            lookup_rounds: meter
+                .u64_histogram("blockgate_lookup_upstream_rounds")
+                .with_description("Rounds of questions to the upstream, one after the other, that a lookup took.")
+                .with_boundaries(LOOKUP_ROUND_BOUNDS.to_vec())
+                .build(),
+            lookup_keys: counter("blockgate_lookup_keys", "Blocks that lookups asked about."),
+            lookup_matched: counter("blockgate_lookup_matched_blocks", "Blocks that lookups found reusable."),
             single_flight_shared: counter(
                 "blockgate_single_flight_shared",
                 "Reads that joined an upstream read already under way.",

@@ -38,6 +38,8 @@ struct Inner {
     upstream: Family<(&'static str, &'static str), Timed>,
     limits: Family<&'static str, BoundCounter<u64>>,
     single_flight_shared: BoundCounter<u64>,
+    lookup_duration: BoundHistogram<f64>,
+    lookup_rounds: BoundHistogram<u64>,
 }
 
 /// Counts by all labels, times by the first.
@@ -64,6 +66,8 @@ struct BucketCounters {
     misses: Vec<(&'static str, BoundCounter<u64>)>,
     writes: BoundCounter<u64>,
     write_bytes: BoundCounter<u64>,
+    lookup_keys: BoundCounter<u64>,
+    lookup_matched: BoundCounter<u64>,
 }
 
 impl BucketCounters {
@@ -81,7 +85,9 @@ impl BucketCounters {
             reads: [Tier::Memory, Tier::Staging, Tier::Upstream].map(read).into(),
             misses: MissReason::ALL.map(miss).into(),
             writes: catalogue.writes.bind(std::slice::from_ref(&bucket)),
-            write_bytes: catalogue.write_bytes.bind(&[bucket]),
+            write_bytes: catalogue.write_bytes.bind(std::slice::from_ref(&bucket)),
+            lookup_keys: catalogue.lookup_keys.bind(std::slice::from_ref(&bucket)),
+            lookup_matched: catalogue.lookup_matched.bind(&[bucket]),
         }
     }
 }
@@ -104,6 +110,7 @@ impl Metrics {
         let single_flight_shared = catalogue.single_flight_shared.bind(&[]);
         // Without labels, it is shown only once it was counted.
         single_flight_shared.add(0);
+        let (lookup_duration, lookup_rounds) = (catalogue.lookup_duration.bind(&[]), catalogue.lookup_rounds.bind(&[]));
         Self(Arc::new(Inner {
             registry,
             _provider: provider,
@@ -114,6 +121,8 @@ impl Metrics {
             upstream: Family::new(COMBINATIONS_MAX),
             limits: Family::new(COMBINATIONS_MAX),
             single_flight_shared,
+            lookup_duration,
+            lookup_rounds,
         }))
     }
 
@@ -146,6 +155,15 @@ impl Metrics {
         let bucket = self.bucket(bucket);
         bucket.writes.add(1);
         bucket.write_bytes.add(bytes);
+    }
+
+    /// A lookup of `keys` keys was answered: so many of them match, after so many rounds of questions to the upstream.
+    pub fn lookup(&self, bucket: &str, keys: usize, matched: usize, rounds: u32, elapsed: Duration) {
+        let bucket = self.bucket(bucket);
+        bucket.lookup_keys.add(keys as u64);
+        bucket.lookup_matched.add(matched as u64);
+        self.0.lookup_rounds.record(u64::from(rounds));
+        self.0.lookup_duration.record(elapsed.as_secs_f64());
     }
 
     /// A block in `tier` did not have the bytes that it was stored with.
@@ -265,6 +283,23 @@ mod tests {
             r#"blockgate_upstream_requests_total{operation="get",outcome="ok"} 1"#,
             r#"blockgate_upstream_duration_seconds_bucket{operation="get",le="10"} 0"#,
             r#"blockgate_upstream_duration_seconds_sum{operation="get"} 20"#,
+        ] {
+            assert_shows(&metrics, line);
+        }
+    }
+
+    #[test]
+    fn lookups_are_counted_by_bucket_and_timed() {
+        let metrics = Metrics::new();
+        metrics.lookup("kv", 4000, 17, 3, Duration::from_micros(300));
+        metrics.lookup("kv", 10, 10, 0, Duration::from_micros(30));
+        for line in [
+            r#"blockgate_lookup_keys_total{bucket="kv"} 4010"#,
+            r#"blockgate_lookup_matched_blocks_total{bucket="kv"} 27"#,
+            r#"blockgate_lookup_upstream_rounds_bucket{le="0"} 1"#,
+            r#"blockgate_lookup_upstream_rounds_bucket{le="3"} 2"#,
+            r#"blockgate_lookup_seconds_bucket{le="0.00005"} 1"#,
+            r#"blockgate_lookup_seconds_count 2"#,
         ] {
             assert_shows(&metrics, line);
         }

@@ -187,6 +187,11 @@ impl MemoryTier {
         self.report(key);
     }
 
+    /// Lets what was put in and used so far count: moka gathers such news, and hears of a use only what it has heard was put in.
+    pub fn catch_up(&self) {
+        self.cache.run_pending_tasks();
+    }
+
     /// How full the tier is. Counts blocks exactly when nobody else is at it.
     #[must_use]
     pub fn stats(&self) -> MemoryStats {

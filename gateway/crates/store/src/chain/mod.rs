@@ -1,21 +1,43 @@
 //! Chains: many keys asked about at once.
 
 mod estimate;
+mod exists;
+mod prefetch;
+mod search;
+mod view;
 mod whole;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use blockgate_api::limits;
 use blockgate_api::types::TierCounts;
-use blockgate_block::{KeyList, MissReason, Tier};
+use blockgate_block::{KeyList, MissReason};
 use blockgate_upstream::UpstreamError;
+use tokio::time::Instant;
 
-pub(crate) use estimate::Speeds;
-pub use estimate::TierSpeed;
-pub use whole::Whole;
-
+use self::estimate::Delivery;
+pub(crate) use self::estimate::Speeds;
+pub use self::estimate::TierSpeed;
+pub(crate) use self::prefetch::Prefetches;
+use self::search::{Search, suppose};
+use self::view::{Sight, View};
+pub use self::whole::Whole;
 use crate::core::Core;
-use crate::{ReadRequest, Result, StoreError};
+use crate::deadline::Deadline;
+use crate::{Result, StoreError};
+
+/// The longest lease.
+const LEASE_MAX: Duration = Duration::from_millis(limits::LEASE_MS_MAX);
+
+/// Of a deadline, what is kept free between the end of a search and the delivery of what was known before it.
+const RESERVE: Duration = Duration::from_millis(3);
+
+/// What of a chain can be delivered whatever a search finds, and until when it may go on.
+struct Promised {
+    blocks: usize,
+    search_by: Deadline,
+}
 
 /// What is asked of a chain.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +46,8 @@ pub struct ChainRequest {
     pub fingerprint: Option<String>,
     /// Time in which the match must be delivered, the answer to this included; the bucket's default when `None`.
     pub deadline: Option<Duration>,
-    /// How long what is in memory of the match must stay there.
+    /// How long what is in memory of the match must stay there; also what a prefetch brings, once it is there. Ten minutes
+    /// at most.
     pub lease: Option<Duration>,
     /// Whether to begin bringing the match to memory.
     pub prefetch: bool,
@@ -43,7 +66,9 @@ pub struct ChainMatch {
     pub miss: Option<(usize, MissReason)>,
     /// What delivering the match would take.
     pub estimate: Duration,
-    /// Until when the match stays in memory, by the upstream's clock; `None` where not all of it that is there is leased.
+    /// Until when the blocks of the match that are in memory stay there, by the upstream's clock. `None` where no lease was
+    /// asked for, where none of them is in memory, and where one of them could not be leased: more than a quarter of memory
+    /// would be, or the block is acknowledged and not yet uploaded. Those before it are leased nevertheless.
     pub lease_expires_at: Option<SystemTime>,
 }
 
@@ -62,62 +87,106 @@ pub struct ChainStats {
 
 impl Core {
     pub(crate) async fn lookup(self: &Arc<Self>, keys: &Arc<KeyList>, request: &ChainRequest) -> Result<ChainMatch> {
-        if !self.policy(keys.bucket()).is_kv() {
-            return Err(StoreError::Upstream(UpstreamError::NotSupported("lookups in a passthrough bucket")));
+        self.check_kv(keys)?;
+        let begun = Instant::now();
+        let deadline = Deadline::after(request.deadline.or(self.policy(keys.bucket()).deadline));
+        let view = View::new(self, keys, request.fingerprint.as_deref());
+        let mut search = Search::begin(&view);
+        let promised = self.promised(&mut search, deadline);
+        search.resolve(promised.search_by).await?;
+        let Search { mut seen, end, rounds, .. } = search;
+        suppose(&mut seen);
+        let mut found = self.deliverable(&seen, end, promised.blocks, deadline);
+        if let Some((at, MissReason::Deadline)) = found.miss
+            && matches!(seen.get(at), Some(Sight::Good { in_memory: false, .. }))
+        {
+            self.try_again(keys.get(at));
         }
-        let mut found = ChainMatch {
-            matched: 0,
-            bytes: 0,
-            tiers: TierCounts::default(),
-            miss: None,
-            estimate: Duration::ZERO,
-            lease_expires_at: None,
-        };
-        for index in 0..keys.len() {
-            let read = ReadRequest {
-                fingerprint: request.fingerprint.clone(),
-                deadline: request.deadline,
-                ..ReadRequest::default()
-            };
-            match self.head(&keys.get(index), &read).await {
-                Ok(block) => {
-                    found.matched += 1;
-                    found.bytes += block.info.size_bytes;
-                    match block.tier {
-                        Tier::Memory => found.tiers.memory += 1,
-                        Tier::Staging => found.tiers.staging += 1,
-                        Tier::Upstream => found.tiers.upstream += 1,
-                    }
-                }
-                Err(StoreError::Miss(reason)) => {
-                    found.miss = Some((index, reason));
-                    break;
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        seen.truncate(found.matched);
+        self.keep(keys, request, &seen, &mut found);
+        self.metrics.lookup(keys.bucket(), keys.len(), found.matched, rounds, begun.elapsed());
         Ok(found)
     }
 
-    pub(crate) async fn exists(
-        self: &Arc<Self>,
-        keys: &Arc<KeyList>,
-        fingerprint: Option<&str>,
-        deadline: Option<Duration>,
-    ) -> Result<Vec<bool>> {
-        let mut present = Vec::with_capacity(keys.len());
-        for index in 0..keys.len() {
-            let read = ReadRequest { fingerprint: fingerprint.map(str::to_owned), deadline, ..ReadRequest::default() };
-            match self.head(&keys.get(index), &read).await {
-                Ok(_) => present.push(true),
-                Err(StoreError::Miss(_)) => present.push(false),
-                Err(error) => return Err(error),
+    /// Refuses what a passthrough bucket can't answer.
+    fn check_kv(&self, keys: &KeyList) -> Result<()> {
+        if self.policy(keys.bucket()).is_kv() {
+            return Ok(());
+        }
+        Err(StoreError::Upstream(UpstreamError::NotSupported("questions about blocks of a passthrough bucket")))
+    }
+
+    /// What is known to be there and can be delivered by the deadline; the search may take what time is left then.
+    fn promised(&self, search: &mut Search<'_>, deadline: Deadline) -> Promised {
+        let Some(left) = deadline.left() else { return Promised { blocks: 0, search_by: deadline } };
+        let known = search.known();
+        let mut delivery = Delivery::by(&self.speeds);
+        for (at, sight) in known.iter().enumerate() {
+            let Sight::Good { len_bytes, in_memory } = *sight else { continue };
+            delivery.add(len_bytes, in_memory);
+            if delivery.takes() > left {
+                // What comes after it is of no use.
+                return Promised { blocks: at, search_by: Deadline::after(Some(Duration::ZERO)) };
             }
         }
-        Ok(present)
+        let reserve = if known.is_empty() { Duration::ZERO } else { delivery.takes() + RESERVE };
+        Promised { blocks: known.len(), search_by: deadline.less(reserve) }
+    }
+
+    /// Sums up blocks that are there, as many as can be delivered by the deadline, and in any case those that were promised.
+    fn deliverable(&self, seen: &[Sight], end: Option<MissReason>, promised: usize, deadline: Deadline) -> ChainMatch {
+        let left = deadline.left();
+        let mut delivery = Delivery::by(&self.speeds);
+        let mut tiers = TierCounts::default();
+        let mut miss = end.map(|reason| (seen.len(), reason));
+        for (at, sight) in seen.iter().enumerate() {
+            let Sight::Good { len_bytes, in_memory } = *sight else { continue };
+            let mut more = delivery;
+            more.add(len_bytes, in_memory);
+            if at >= promised && left.is_some_and(|left| more.takes() > left) {
+                miss = Some((at, MissReason::Deadline));
+                break;
+            }
+            delivery = more;
+            *(if in_memory { &mut tiers.memory } else { &mut tiers.upstream }) += 1;
+        }
+        ChainMatch {
+            matched: miss.map_or(seen.len(), |(at, _)| at),
+            bytes: delivery.bytes(),
+            tiers,
+            miss,
+            estimate: delivery.takes(),
+            lease_expires_at: None,
+        }
+    }
+
+    /// Leases and prefetches a match as it was asked for.
+    fn keep(self: &Arc<Self>, keys: &Arc<KeyList>, request: &ChainRequest, seen: &[Sight], found: &mut ChainMatch) {
+        let until = request.lease.map(|lease| self.upstream.now() + lease.min(LEASE_MAX));
+        if let Some(until) = until {
+            let in_memory = |(at, sight): (usize, &Sight)| match sight {
+                Sight::Good { in_memory: true, .. } => Some(at),
+                _ => None,
+            };
+            let places: Vec<usize> = seen.iter().enumerate().filter_map(in_memory).collect();
+            found.lease_expires_at = self.lease(keys, &places, until);
+        }
+        if request.prefetch {
+            let elsewhere = |(at, sight): (usize, &Sight)| match *sight {
+                Sight::Good { in_memory: false, len_bytes } => Some((at, len_bytes)),
+                _ => None,
+            };
+            self.prefetch(keys, seen.iter().enumerate().filter_map(elsewhere).collect(), until);
+        }
     }
 
     pub(crate) fn chain_stats(&self) -> ChainStats {
-        ChainStats::default()
+        let memory = self.tiers().memory().stats();
+        ChainStats {
+            leases: memory.leases,
+            lease_bytes: memory.leased_bytes,
+            memory: self.speeds.memory(),
+            upstream: self.speeds.upstream(),
+        }
     }
 }

@@ -101,6 +101,8 @@ pub struct Double {
     pub hold_puts: AtomicBool,
     /// HEADs never answer, while set.
     pub hold_heads: AtomicBool,
+    /// HEADs wait before they answer, while set, until [`Double::release`].
+    pub heads_wait: AtomicBool,
     /// So many calls of PUT fail.
     pub failing_puts: AtomicUsize,
     /// Every call gives way to others so often, at most, before and after it acts; 0 for never.
@@ -401,6 +403,9 @@ impl Upstream for Handle {
         }
         if key == *self.0.heads_fail_of.lock() {
             return Err(UpstreamError::SlowDown);
+        }
+        if self.0.heads_wait.load(Ordering::SeqCst) {
+            self.0.release.notified().await;
         }
         let object = self.0.find(bucket, key, conditions)?;
         self.0.shake().await;

@@ -1,18 +1,22 @@
 //! The store on an upstream that does as it is told.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
+mod chains;
 mod copies;
 mod double;
 mod fills;
 mod groups;
+mod kept;
 mod multipart;
 mod pending;
 mod pressure;
 mod races;
 mod reads;
 mod real;
+mod stalls;
 mod support;
 mod sweeps;
 mod taken;
 mod touches;
+mod whole;
 mod writes;

@@ -7,6 +7,7 @@
 //! removal takes the same lock, so that no lease keeps, or gives back to moka, what was replaced. moka's eviction listener
 //! must not take it: moka evicts within calls that are made under it.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
@@ -55,8 +56,9 @@ struct Lease {
     end: End,
 }
 
-/// When a lease ends; those that end together do so in the order in which they were made.
-type End = (SystemTime, u64);
+/// When a lease ends; of those that end together, the last made ends first. So a chain that was leased from its head is given
+/// back tail first, and evicted tail first.
+type End = (SystemTime, Reverse<u64>);
 
 impl Leases {
     pub(super) fn lock(&self) -> MutexGuard<'_, Table> {
@@ -94,7 +96,7 @@ impl Table {
 
     fn add(&mut self, key: &BlockKey, block: MemoryBlock, asked_until: SystemTime) -> SystemTime {
         let until = block.info.expires_at().map_or(asked_until, |expires_at| expires_at.min(asked_until));
-        let end = (until, self.made);
+        let end = (until, Reverse(self.made));
         self.made += 1;
         self.bytes += Arena::slot_bytes(block.bytes.len());
         self.by_end.insert(end, key.clone());
@@ -157,8 +159,13 @@ impl MemoryTier {
         leased
     }
 
-    /// Gives blocks whose lease is over at `now` back to eviction, as just used, the first leased first. Cheap when there are
-    /// none.
+    /// Whether there may be leases to end.
+    #[must_use]
+    pub fn has_leases(&self) -> bool {
+        self.leases.any()
+    }
+
+    /// Gives blocks whose lease is over at `now` back to eviction, as just used. Cheap when there are none.
     pub fn end_leases(&self, now: SystemTime) {
         while self.leases.any() {
             let mut table = self.leases.lock();

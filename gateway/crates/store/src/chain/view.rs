@@ -1,0 +1,146 @@
+//! What is known of the keys of a request, from one look at the index to asking the upstream.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use blockgate_block::{BlockKey, Digest, KeyList, MissReason, ObjectInfo};
+use blockgate_index::Presence;
+use blockgate_upstream::UpstreamError;
+
+use crate::conditions::judge_read;
+use crate::core::Core;
+use crate::tiers::fingerprint_hash;
+use crate::{BucketPolicy, OnUpstreamError, ReadRequest, StoreError};
+
+/// What is known of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// A block that can be served.
+    Good { len_bytes: u64, in_memory: bool },
+    /// There is none.
+    Bad(MissReason),
+    /// Its time is over by what this gateway knows. Another one may have renewed it, so only the upstream can say; it is
+    /// never supposed to be there.
+    Doubtful,
+    /// Nothing.
+    Unknown,
+}
+
+/// Why the upstream gave no answer.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// To the bucket that is a miss.
+    Unavailable,
+    /// The request fails with it.
+    Error(StoreError),
+}
+
+/// The keys of a request, seen at one moment and for one fingerprint.
+pub(super) struct View<'a> {
+    pub(super) core: &'a Arc<Core>,
+    pub(super) keys: &'a KeyList,
+    policy: &'a BucketPolicy,
+    request: ReadRequest,
+    /// 0 where any fingerprint will do.
+    fingerprint: u64,
+    now: SystemTime,
+    now_ms: u64,
+    /// Blocks that the index does not know yet.
+    pending: HashMap<Digest, Arc<ObjectInfo>>,
+    len_bytes_max: u64,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(core: &'a Arc<Core>, keys: &'a KeyList, fingerprint: Option<&str>) -> Self {
+        let policy = core.policy(keys.bucket());
+        // Before the index is looked at: an upload that ends meanwhile is known there.
+        let mut pending = HashMap::new();
+        core.keys.for_each_pending(&mut |key, info| {
+            pending.insert(key.digest(), Arc::clone(info));
+        });
+        let now = core.upstream.now();
+        let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            core,
+            keys,
+            policy,
+            request: ReadRequest { fingerprint: fingerprint.map(str::to_owned), ..ReadRequest::default() },
+            fingerprint: fingerprint_hash(fingerprint),
+            now,
+            now_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
+            pending,
+            len_bytes_max: core.whole_bytes_max(policy),
+        }
+    }
+
+    /// What the index knows. No key is put together for it: thousands are asked about in a fraction of a millisecond.
+    pub(super) fn glance(&self, at: usize) -> Sight {
+        let digest = self.keys.digest(at);
+        if !self.pending.is_empty()
+            && let Some(info) = self.pending.get(&digest)
+        {
+            return self.judge(info, true);
+        }
+        match self.core.tiers().index().get(digest, self.now) {
+            Presence::Unknown => Sight::Unknown,
+            Presence::Absent => Sight::Bad(MissReason::Absent),
+            Presence::Present(record) if record.expires_at_ms != 0 && record.expires_at_ms <= self.now_ms => {
+                Sight::Doubtful
+            }
+            Presence::Present(record) if self.fingerprint != 0 && self.fingerprint != record.fingerprint => {
+                Sight::Bad(MissReason::Fingerprint)
+            }
+            Presence::Present(record) => self.sized(record.len_bytes, record.in_memory),
+        }
+    }
+
+    /// What this gateway knows beyond the index: blocks and descriptions of objects that have no record, or whose entry
+    /// was lost for want of room.
+    pub(super) fn look(&self, key: &BlockKey) -> Option<Sight> {
+        if let Some(block) = self.core.held(key, self.now) {
+            return Some(self.judge(&block.info, true));
+        }
+        match self.core.known(key, &self.request, self.now) {
+            Ok(Some(info)) => Some(self.judge(&info, false)),
+            Ok(None) => self.core.keys.fill(key).and_then(|fill| fill.info()).map(|info| self.judge(&info, false)),
+            Err(StoreError::Miss(reason)) => Some(Sight::Bad(reason)),
+            Err(_) => None,
+        }
+    }
+
+    /// What the upstream knows, if nothing nearer does.
+    pub(super) async fn ask(&self, at: usize) -> Result<Sight, Failure> {
+        let key = self.keys.get(at);
+        if let Some(sight) = self.look(&key) {
+            return Ok(sight);
+        }
+        match self.core.ask_head(&key).await {
+            Ok(info) => Ok(self.judge(&info, false)),
+            Err(UpstreamError::NoSuchKey) => Ok(Sight::Bad(MissReason::Absent)),
+            Err(UpstreamError::Damaged(_)) => Ok(Sight::Bad(MissReason::Corrupt)),
+            Err(error) if error.is_outage() && self.policy.on_upstream_error == OnUpstreamError::Miss => {
+                tracing::debug!(%key, %error, "the upstream could not be asked about a block");
+                Err(Failure::Unavailable)
+            }
+            Err(error) => Err(Failure::Error(error.into())),
+        }
+    }
+
+    fn judge(&self, info: &Arc<ObjectInfo>, in_memory: bool) -> Sight {
+        match judge_read(info, &self.request, self.now) {
+            Ok(()) => self.sized(info.size_bytes, in_memory),
+            Err(StoreError::Miss(reason)) => Sight::Bad(reason),
+            Err(_) => Sight::Unknown,
+        }
+    }
+
+    fn sized(&self, len_bytes: u64, in_memory: bool) -> Sight {
+        if len_bytes > self.len_bytes_max {
+            // An object that is no block: it could never be delivered as one.
+            Sight::Bad(MissReason::Absent)
+        } else {
+            Sight::Good { len_bytes, in_memory }
+        }
+    }
+}
