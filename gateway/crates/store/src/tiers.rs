@@ -79,7 +79,7 @@ impl Tiers {
     }
 
     /// Shows what memory holds and what is described.
-    pub(crate) fn for_each(&self, look: &mut dyn FnMut(&BlockKey, &ObjectInfo)) {
+    pub(crate) fn for_each(&self, look: &mut dyn FnMut(&BlockKey, &Arc<ObjectInfo>)) {
         self.infos.iter().for_each(|(key, known)| look(&key, &known.info));
         self.memory.for_each(look);
     }

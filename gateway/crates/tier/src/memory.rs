@@ -143,14 +143,17 @@ impl MemoryTier {
         leases.block(key).or_else(|| self.in_cache(key))
     }
 
-    /// Shows every block in memory. Counts as no use of them.
-    pub fn for_each(&self, look: &mut dyn FnMut(&BlockKey, &ObjectInfo)) {
+    /// Shows every block in memory, some of them twice. Counts as no use of them.
+    pub fn for_each(&self, look: &mut dyn FnMut(&BlockKey, &Arc<ObjectInfo>)) {
+        // Whatever is leased, or no longer, while moka's blocks are shown is seen at one end or the other.
+        self.leases.lock().for_each(look);
         for (key, entry) in &self.cache {
             let info = entry.block.lock().as_ref().map(|block| Arc::clone(&block.info));
             if let Some(info) = info {
                 look(&key, &info);
             }
         }
+        self.leases.lock().for_each(look);
     }
 
     /// Whether the block is in memory. Counts as no use of it.

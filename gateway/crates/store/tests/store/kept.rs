@@ -184,6 +184,20 @@ async fn a_lease_never_keeps_what_was_replaced_deleted_or_has_expired() {
 }
 
 #[tokio::test]
+async fn what_is_deleted_by_prefix_or_fingerprint_is_leased_no_longer() {
+    let rig = rig();
+    for n in 0..4 {
+        let fingerprint = if n < 2 { "f" } else { "g" };
+        rig.put_with(&format!("k{n}"), &pattern(100, n), with_meta(&[("kv-fingerprint", fingerprint)])).await.unwrap();
+    }
+    lease(&rig, &chain(4), 60 * SECOND).await;
+    rig.store.delete_fingerprint("b", "f").await.unwrap();
+    rig.store.delete_prefix("b", "k3").await.unwrap();
+    assert_eq!(rig.store.chain_stats().leases, 1);
+    assert_eq!(rig.store.exists(&chain(4), None, None).await.unwrap(), [false, false, true, false]);
+}
+
+#[tokio::test]
 async fn a_match_is_what_can_be_delivered_in_time() {
     let rig = small(6).await;
     for n in 0..3 {

@@ -9,10 +9,11 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use blockgate_block::{Arena, BlockKey};
+use blockgate_block::{Arena, BlockKey, ObjectInfo};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{MemoryBlock, MemoryTier};
@@ -84,6 +85,10 @@ impl Table {
 
     pub(super) fn contains(&self, key: &BlockKey) -> bool {
         self.held.contains_key(key)
+    }
+
+    pub(super) fn for_each(&self, look: &mut dyn FnMut(&BlockKey, &Arc<ObjectInfo>)) {
+        self.held.iter().for_each(|(key, lease)| look(key, &lease.block.info));
     }
 
     /// Ends a lease.
