@@ -112,8 +112,17 @@ impl Intake {
         let mut index = 0u64;
         let blocks_max = if is_group { limits::GROUP_BLOCKS_MAX } else { limits::PUT_BLOCKS_MAX };
         while let Some(event) = self.frames.next().await? {
-            let Event::Json(header, payload) = event else { return Err(frames::unexpected()) };
-            let PutStep::Block(block) = self.rules.json(&header, &payload)? else { continue };
+            let block = match event {
+                Event::Json(header, payload) => match self.rules.json(&header, &payload)? {
+                    PutStep::Block(block) => block,
+                    PutStep::End(_) => continue,
+                },
+                // Refused: no data can stand here.
+                Event::DataStart(header) => {
+                    return Err(self.rules.data(&header).map_or_else(Into::into, |()| frames::unexpected()));
+                }
+                _ => return Err(frames::unexpected()),
+            };
             if index >= blocks_max as u64 {
                 return Err(Refusal::limit("blocks of a put", blocks_max));
             }
