@@ -152,9 +152,11 @@ async fn a_block_in_memory_comes_while_the_next_one_hangs() {
 #[tokio::test]
 async fn ready_blocks_do_not_wait_for_slow_ones() {
     let (disk, blocks) = three().await;
-    disk.faults.at(Op::Get, 0, Fault::Delay(Duration::from_millis(300)));
+    let gateway = disk.gateway();
+    gateway.get(&of(&["1", "2"])).await;
+    disk.faults.always(Op::Get, Fault::Delay(Duration::from_millis(50)));
     let request = GetRequest { mode: GetMode::All, order: GetOrder::Ready, ..of(&["0", "1", "2"]) };
-    let got = disk.gateway().get(&request).await;
+    let got = gateway.get(&request).await;
     assert_eq!(got.blocks, blocks);
     assert_eq!(got.order.last(), Some(&(0, 0)));
 }
