@@ -74,7 +74,6 @@ impl Scope {
 
 impl Client {
     /// Begins to build a client.
-    #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
     }

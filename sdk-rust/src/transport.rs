@@ -56,7 +56,8 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let is_gateways = match &error {
             Error::Unreachable { .. } | Error::Lost { .. } | Error::Protocol { .. } => true,
-            Error::Refused { code, .. } => code.status().is_server_error() && *code != ErrorCode::NotImplemented,
+            // Not that its shared store is gone: what is in its memory is served all the same.
+            Error::Refused { code, .. } => matches!(code, ErrorCode::SlowDown | ErrorCode::InternalError),
             _ => false,
         };
         Self { error, is_gateways }
@@ -153,7 +154,6 @@ fn refusal(status: StatusCode, body: &[u8]) -> Error {
         StatusCode::NOT_FOUND => ErrorCode::NotFound,
         StatusCode::NOT_IMPLEMENTED => ErrorCode::NotImplemented,
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => ErrorCode::SlowDown,
-        StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => ErrorCode::UpstreamUnavailable,
         StatusCode::INSUFFICIENT_STORAGE => ErrorCode::InsufficientStorage,
         status if status.is_client_error() => ErrorCode::InvalidRequest,
         status if status.is_server_error() => ErrorCode::InternalError,

@@ -64,16 +64,18 @@ async fn the_next_gateway_stands_in_whatever_the_fault() {
 
 #[tokio::test]
 async fn what_another_would_answer_too_is_not_asked_of_it() {
-    let (one, other) = pair().await;
-    let client = builder(&[&one, &other]).build().unwrap();
-    one.fails(Fault::Refuse(ErrorCode::AccessDenied));
-    let before = other.requests();
-    for _ in 0..5 {
-        let found = client.lookup(&["k0"], &LookupOptions::default()).await;
-        assert_eq!(found.miss.unwrap().reason, MissReason::Refused(ErrorCode::AccessDenied));
+    for code in [ErrorCode::AccessDenied, ErrorCode::UpstreamUnavailable, ErrorCode::NotImplemented] {
+        let (one, other) = pair().await;
+        let client = builder(&[&one, &other]).build().unwrap();
+        one.fails(Fault::Refuse(code));
+        let before = other.requests();
+        for _ in 0..5 {
+            let found = client.lookup(&["k0"], &LookupOptions::default()).await;
+            assert_eq!(found.miss.unwrap().reason, MissReason::Refused(code));
+        }
+        assert_eq!(other.requests(), before);
+        assert!(client.stats_local().gateways.iter().all(|gateway| gateway.breaker == BreakerState::Closed));
     }
-    assert_eq!(other.requests(), before);
-    assert!(client.stats_local().gateways.iter().all(|gateway| gateway.breaker == BreakerState::Closed));
 }
 
 #[tokio::test]
