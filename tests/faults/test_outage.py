@@ -88,8 +88,12 @@ def honest(buckets: Any) -> str:
 
 
 @pytest.fixture
-def outage(line: Line) -> Iterator[Line]:
-    """An outage that ends with the test."""
+def outage(line: Line, fragile: Gateway, kv: str) -> Iterator[Line]:
+    """An outage that ends with the test. It begins once the gateway has noticed the end of the last one."""
+    until = time.monotonic() + PATIENCE_S
+    while error_headers(fragile.s3().head_object, Bucket=kv, Key="nothing")["x-kv-miss"] != "absent":
+        assert time.monotonic() < until, "the store is there again, and the gateway does not notice"
+        time.sleep(0.1)
     yield line
     line.mend()
 
