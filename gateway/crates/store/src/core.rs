@@ -63,7 +63,7 @@ impl Core {
             metrics,
             negative_ttl,
             uploads: Uploads::new(limits.part_bytes, limits.parts, limits.uploads),
-            backlog: Backlog::new(limits.pending_bytes),
+            backlog: Backlog::new(limits.pending_bytes, limits.uploads_at_once),
             heap: Heap::new(limits.heap_bytes),
             speeds: Arc::default(),
             prefetches: Prefetches::default(),

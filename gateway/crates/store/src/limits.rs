@@ -29,6 +29,8 @@ pub struct Limits {
     pub between_chunks: Duration,
     /// Bytes that were acknowledged and are not yet at the upstream (`write = "async"`); over it, PUTs go through.
     pub pending_bytes: u64,
+    /// How many of them are uploaded at the same time: the rest of the machine is for requests.
+    pub uploads_at_once: usize,
     /// Attempts to upload such a block before it is given up.
     pub upload_attempts: u32,
     /// Pause after the first failed attempt; doubles with each one.
@@ -55,6 +57,7 @@ impl Limits {
             first_byte: Duration::from_secs(10),
             between_chunks: Duration::from_secs(10),
             pending_bytes: capacity_bytes / 4,
+            uploads_at_once: 8,
             upload_attempts: 5,
             upload_pause: Duration::from_millis(200),
             part_bytes: capacity_bytes / 8,

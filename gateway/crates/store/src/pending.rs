@@ -8,7 +8,7 @@ use std::time::Duration;
 use blockgate_block::{BlockBuf, BlockKey, ObjectInfo};
 use blockgate_tier::memory::MemoryBlock;
 use blockgate_upstream::{Conditions, Payload, PutRequest, UpstreamError};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep};
 use tracing::Instrument;
 
@@ -23,6 +23,7 @@ use crate::{Result, WriteRequest, Written};
 pub(crate) struct Backlog {
     bytes: Arc<watch::Sender<u64>>,
     bytes_max: u64,
+    uploads: Semaphore,
 }
 
 /// A place in the backlog; free again when dropped.
@@ -32,8 +33,8 @@ pub(crate) struct BacklogRoom {
 }
 
 impl Backlog {
-    pub(crate) fn new(bytes_max: u64) -> Self {
-        Self { bytes: Arc::new(watch::Sender::new(0)), bytes_max }
+    pub(crate) fn new(bytes_max: u64, uploads_at_once: usize) -> Self {
+        Self { bytes: Arc::new(watch::Sender::new(0)), bytes_max, uploads: Semaphore::new(uploads_at_once) }
     }
 
     /// Room for one more block, if there is any.
@@ -100,6 +101,8 @@ impl Core {
 
     async fn upload(&self, write: Writing, put: PutRequest, info: ObjectInfo, block: BlockBuf, room: BacklogRoom) {
         let key = write.key().clone();
+        // Never an error: nobody closes it.
+        let _turn = self.backlog.uploads.acquire().await;
         let begun = Instant::now();
         match self.upload_tried(&key, put, &block).await {
             Ok(upstream_etag) => {

@@ -106,6 +106,19 @@ async fn an_upload_that_fails_is_tried_again_and_then_given_up() {
 }
 
 #[tokio::test]
+async fn no_more_are_uploaded_at_once_than_allowed() {
+    let rig = held_rig(Limits { uploads_at_once: 2, ..limits() });
+    for key in ["async:a", "async:b", "async:c", "async:d"] {
+        rig.put(key, b"block").await;
+    }
+    settle().await;
+    assert_eq!(at_upstream(&rig), 2);
+    let_go(&rig).await;
+    rig.store.drain().await;
+    assert_eq!(at_upstream(&rig), 4);
+}
+
+#[tokio::test]
 async fn over_the_limit_writes_go_through() {
     let rig = held_rig(Limits { pending_bytes: 10, ..limits() });
     rig.put("async:a", b"12345").await;
