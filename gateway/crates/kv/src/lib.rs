@@ -11,7 +11,6 @@ mod fields;
 mod gate;
 mod get;
 mod json;
-mod later;
 mod limits;
 mod lookup;
 mod operation;

@@ -8,8 +8,6 @@ use blockgate_api::types::{DeleteRequest, DeleteResponse, TouchRequest, TouchRes
 use blockgate_block::{KEY_BYTES_MAX, RESERVED_PREFIX};
 
 use crate::gate::{Asked, Gate};
-#[allow(unused_imports)]
-use crate::later::Later as _;
 use crate::refusal::Refusal;
 use crate::{fields, json};
 

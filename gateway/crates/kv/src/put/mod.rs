@@ -20,8 +20,6 @@ use blockgate_store::{TakenIn, WriteRequest, Written};
 
 use crate::budget::{Budget, Room};
 use crate::gate::{Asked, Gate};
-#[allow(unused_imports)]
-use crate::later::Later as _;
 use crate::refusal::Refusal;
 use crate::{fields, json};
 use frames::Frames;
