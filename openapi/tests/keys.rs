@@ -1,5 +1,7 @@
 //! Block keys against what vLLM's released code computes (`tests/engines/test_vllm_keys.py` keeps the vectors true).
 
+#![allow(clippy::unwrap_used)]
+
 use std::num::NonZero;
 
 use blockgate_api::keys::{BlockHash, Chain, ChainSeed, ExtraKey, compute_keys, compute_keys_with};

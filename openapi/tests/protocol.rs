@@ -1,5 +1,7 @@
 //! The examples of `docs/protocol.md` are true.
 
+#![allow(clippy::unwrap_used)]
+
 use std::num::NonZero;
 
 use blockgate_api::frame::{self, FrameHeader};

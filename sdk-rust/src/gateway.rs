@@ -60,7 +60,7 @@ impl Gateway {
     pub(crate) async fn probe(&self, request: &Request, now: impl Fn() -> std::time::Instant) {
         match self.transport.send(&self.endpoint, request, Instant::now() + PROBE_TIMEOUT).await {
             Err(Failure { is_gateways: true, .. } | Failure { error: Error::Timeout, .. }) => {
-                self.breaker.failed(now())
+                self.breaker.failed(now());
             }
             _ => self.breaker.succeeded(),
         }

@@ -63,7 +63,7 @@ impl Get {
                         end.bytes += self.part(&[7; 40], part).len() as u64;
                     }
                     Err(at) if *at == part && !prefix => {
-                        frames.push(frame::miss(index as u32, MissReason::Absent).into())
+                        frames.push(frame::miss(index as u32, MissReason::Absent).into());
                     }
                     Err(_) => {}
                 }

@@ -59,8 +59,11 @@ pub(crate) fn read_get(rules: &mut GetRules, blocks: &mut [Vec<u8>], body: &[u8]
     decoder.finish()
 }
 
+/// A key and its block.
+type Sound = (String, Vec<u8>);
+
 /// Keys and blocks of a put that arrived whole and sound, and how the body ended.
-pub(crate) fn put(body: &[u8]) -> (Vec<(String, Vec<u8>)>, Result<(), FrameError>) {
+pub(crate) fn put(body: &[u8]) -> (Vec<Sound>, Result<(), FrameError>) {
     let mut sound = Vec::new();
     let end = read_put(&mut sound, body);
     (sound, end)

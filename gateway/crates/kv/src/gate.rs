@@ -105,7 +105,7 @@ impl Gate {
 /// The names that S3 has, roughly: what no store takes is not asked for.
 fn is_bucket_name(name: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
-    let ends = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     (3..=63).contains(&name.len())
         && name.bytes().all(legal)
         && ends(name.as_bytes().first())

@@ -109,7 +109,7 @@ fn is_of_now(date: &AmzDate) -> bool {
 /// The signed headers with their values, all of them there, `host` and every `x-amz-*` of the request among them.
 fn signed_headers<'h>(headers: &'h HeaderMap, names: &[&'h str]) -> Option<Vec<(&'h str, &'h str)>> {
     let is_signed = |name: &str| names.contains(&name);
-    let all_are = headers.keys().map(|name| name.as_str()).filter(|name| name.starts_with("x-amz-")).all(is_signed);
+    let all_are = headers.keys().map(http::HeaderName::as_str).filter(|name| name.starts_with("x-amz-")).all(is_signed);
     if !is_signed("host") || !all_are {
         return None;
     }
