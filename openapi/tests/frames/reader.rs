@@ -69,7 +69,7 @@ pub(crate) fn put(body: &[u8]) -> (Vec<Sound>, Result<(), FrameError>) {
     (sound, end)
 }
 
-fn read_put(sound: &mut Vec<(String, Vec<u8>)>, body: &[u8]) -> Result<(), FrameError> {
+fn read_put(sound: &mut Vec<Sound>, body: &[u8]) -> Result<(), FrameError> {
     let (mut decoder, mut rules) = (Decoder::new(DATA_BYTES_MAX), PutRules::default());
     decoder.feed(Bytes::copy_from_slice(body));
     let (mut key, mut payload) = (String::new(), Vec::new());
