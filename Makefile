@@ -41,8 +41,7 @@ test-e2e: setup build-all
 test-engines: setup build-all
 	tests/engines/run
 
-bench:
-	cargo build $(CARGO_FLAGS) --package blockgate --package loadtest
+bench: build-all
 	target/release/loadtest bench $(BENCH_ARGS)
 
 lint: setup-lint
