@@ -41,8 +41,9 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-fn soon() -> Option<Duration> {
-    Some(Duration::from_millis(300))
+/// A deadline that is reached only where a gateway stalls.
+fn deadline(fault: Fault) -> Option<Duration> {
+    matches!(fault, Fault::Stall | Fault::StallAfter(_)).then_some(Duration::from_millis(500))
 }
 
 #[tokio::test]
@@ -52,14 +53,14 @@ async fn every_fault_is_a_miss_with_its_reason() {
         let client = builder(&[&double]).build().unwrap();
         double.fails(fault);
         let mut buffers = [[9; LEN]; 3];
-        let options = LoadOptions { deadline: soon(), mode: GetMode::All, ..LoadOptions::default() };
+        let options = LoadOptions { deadline: deadline(fault), mode: GetMode::All, ..LoadOptions::default() };
         let outcome = client.get_into(&KEYS, &mut buffers, &options).await;
         let missed = reasons.iter().enumerate().filter_map(|(index, reason)| Some(Miss { index, reason: (*reason)? }));
         assert_eq!(outcome.misses, missed.collect::<Vec<_>>(), "{fault:?}");
         assert_eq!(outcome.loaded, reasons.iter().filter(|reason| reason.is_none()).count(), "{fault:?}");
         assert!(reasons[0].is_some() || buffers[0] == [0; LEN]);
 
-        let options = GetOptions { deadline: soon(), mode: GetMode::All, ..GetOptions::default() };
+        let options = GetOptions { deadline: deadline(fault), mode: GetMode::All, ..GetOptions::default() };
         let mut blocks = client.get(&KEYS, &options).await;
         let mut streamed = [None; 3];
         while let Some(piece) = blocks.next().await {
@@ -144,11 +145,11 @@ async fn lookups_and_existence_fail_softly() {
         let double = Double::start(&[LEN; 3]).await;
         let client = builder(&[&double]).build().unwrap();
         double.fails(fault);
-        let options = LookupOptions { deadline: soon(), ..LookupOptions::default() };
+        let options = LookupOptions { deadline: deadline(fault), ..LookupOptions::default() };
         let found = client.lookup(&KEYS, &options).await;
         assert_eq!((found.matched, found.miss), (0, Some(Miss { index: 0, reason })), "{fault:?}");
         if fault != Fault::Boast {
-            let exists = client.exists(&KEYS, soon()).await;
+            let exists = client.exists(&KEYS, deadline(fault)).await;
             assert_eq!((exists.count(), exists.present.len(), exists.failure), (0, 3, Some(reason)), "{fault:?}");
         }
     }
@@ -188,7 +189,7 @@ async fn writes_fail_with_what_was_said() {
     let Err(Error::Refused { code, message }) = client.delete(&["k0"], None).await else { panic!() };
     assert_eq!((code, message.as_str()), (ErrorCode::AccessDenied, "as told (request r1)"));
     double.fails(Fault::Stall);
-    let touched = client.touch(&["k0"], Duration::from_secs(60), soon()).await;
+    let touched = client.touch(&["k0"], Duration::from_secs(60), deadline(Fault::Stall)).await;
     assert_eq!(touched, Err(Error::Timeout));
 }
 

@@ -75,6 +75,20 @@ async fn a_chain_from_put_to_delete() {
 }
 
 #[tokio::test]
+async fn a_group_is_stored_whole_or_not_at_all() {
+    let directory = TempDir::new().unwrap();
+    let gateway = Gateway::start(&directory);
+    let client = patient(builder(&[&gateway]));
+    let blocks = [Block::new("sound", vec![1; 100]), Block::new("k".repeat(1025), vec![2; 100])];
+    let group = client.put_group(&blocks, &PutOptions::default()).await;
+    assert!(matches!(group, Err(Error::Refused { .. })), "{group:?}");
+    assert_eq!(client.exists(&["sound"], None).await.count(), 0);
+    let each = client.put_many(&blocks, &PutOptions::default()).await.unwrap();
+    assert_eq!(each.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false], "{each:?}");
+    assert_eq!(client.exists(&["sound"], None).await.count(), 1);
+}
+
+#[tokio::test]
 async fn streams_in_every_form() {
     let directory = TempDir::new().unwrap();
     let gateway = Gateway::start(&directory);
