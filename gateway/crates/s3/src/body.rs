@@ -140,7 +140,7 @@ fn mismatch(refused: &Refused) -> BodyError {
 }
 
 /// Finds the reason among the errors that the guard and s3s wrap into each other.
-fn classify(error: &(dyn Error + 'static)) -> BodyError {
+pub(crate) fn classify(error: &(dyn Error + 'static)) -> BodyError {
     let because = |code, message: &str| BodyError::Mismatch { code, message: message.to_owned() };
     let mut next = Some(error);
     while let Some(error) = next {

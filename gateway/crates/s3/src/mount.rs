@@ -6,13 +6,17 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use blockgate_upstream::BodyError;
 use http::{HeaderMap, Method, Request, Response, Uri};
+use http_body_util::BodyExt as _;
 use s3s::route::S3Route;
 use s3s::{Body, S3Error, S3Request, S3Response, S3Result, s3_error};
 
 use crate::access::promises_of;
+use crate::body::classify;
 use crate::context::{Document, RequestContext};
 use crate::guard::operation::{self, BodyKind};
+use crate::refusal::Refused;
 
 /// Paths of the mount begin so. `_` begins no bucket's name.
 pub const MOUNT_PREFIX: &str = "/_kv/";
@@ -103,7 +107,7 @@ impl S3Route for Route {
         let S3Request { input, method, uri, headers, mut extensions, credentials, .. } = request;
         let context = extensions.remove::<RequestContext>().ok_or_else(lost)?;
         let access_key = credentials.ok_or_else(lost)?.access_key;
-        let mut request = Request::new(input);
+        let mut request = Request::new(telling(input, context.clone()));
         (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) = (method, uri, headers);
         let (request_id, is_promised) = (context.request_id().to_owned(), context.is_promised());
         let response = self.0.call(MountRequest { request, access_key, request_id, is_promised }).await;
@@ -112,6 +116,16 @@ impl S3Route for Route {
         (response.headers, response.extensions) = (parts.headers, parts.extensions);
         Ok(response)
     }
+}
+
+/// The body, which tells why it ended where s3s found that out (the SHA-256 that was signed).
+fn telling(body: Body, context: RequestContext) -> Body {
+    Body::http_body_unsync(body.map_err(move |error| {
+        if let BodyError::Mismatch { code, message } = classify(error.as_ref()) {
+            context.refuse(Refused::new(code, message));
+        }
+        error
+    }))
 }
 
 /// No request comes here without its context or its credentials.

@@ -137,6 +137,15 @@ async fn what_cannot_be_delivered_ends_the_stream_with_its_reason() {
 }
 
 #[tokio::test]
+async fn a_gap_that_the_lookup_did_not_see_ends_the_prefix() {
+    let (disk, blocks) = three().await;
+    let got = disk.gateway().get(&of(&["0", "1", "gap", "2"])).await;
+    assert_eq!(got.blocks[..2], blocks[..2]);
+    assert_eq!(got.misses, [miss(2, MissReason::Absent)]);
+    assert_eq!(got.end.blocks, 2);
+}
+
+#[tokio::test]
 async fn a_block_in_memory_comes_while_the_next_one_hangs() {
     let (disk, blocks) = three().await;
     let gateway = disk.gateway();
