@@ -88,6 +88,14 @@ impl Server {
         let (_, text) = client::text(ops, "/metrics").await?;
         Ok(metric_in(&text, name, labels))
     }
+
+    /// The median of what a histogram has counted so far, between the bounds of its bucket by straight line; none where it
+    /// counted nothing.
+    pub(crate) async fn median(&self, histogram: &str) -> Result<Option<f64>> {
+        let ops = self.ops.ok_or("a server without metrics")?;
+        let (_, text) = client::text(ops, "/metrics").await?;
+        Ok(median_in(&text, histogram))
+    }
 }
 
 impl Drop for Server {
@@ -113,6 +121,22 @@ fn metric_in(text: &str, name: &str, labels: &[&str]) -> f64 {
         .sum()
 }
 
+fn median_in(text: &str, histogram: &str) -> Option<f64> {
+    let name = format!("{histogram}_bucket");
+    let bound = |line: &str| line.split_once("le=\"")?.1.split_once('"')?.0.parse::<f64>().ok();
+    let bounds: Vec<f64> = text.lines().filter(|line| line.starts_with(&name)).filter_map(bound).collect();
+    let half = metric_in(text, &format!("{histogram}_count"), &[]) / 2.0;
+    let (mut below, mut counted) = (0.0, 0.0);
+    for bound in bounds {
+        let upto = metric_in(text, &name, &[&format!("le=\"{bound}\"")]);
+        if half > 0.0 && upto >= half {
+            return Some(below + (bound - below) * (half - counted) / (upto - counted));
+        }
+        (below, counted) = (bound, upto);
+    }
+    None
+}
+
 /// An address that nothing listens on.
 fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
@@ -134,5 +158,12 @@ mod tests {
         assert_eq!(metric_in(text, "a_total", &["op=\"get\""]), 4.0);
         assert_eq!(metric_in(text, "a_total", &[]), 13.0);
         assert_eq!(metric_in(text, "b", &[]), 0.0);
+    }
+
+    #[test]
+    fn medians_lie_within_their_bucket() {
+        let text = "t_bucket{le=\"0.25\"} 2\nt_bucket{le=\"0.5\"} 10\nt_bucket{le=\"+Inf\"} 12\nt_sum 4\nt_count 12\n";
+        assert_eq!(median_in(text, "t"), Some(0.375));
+        assert_eq!(median_in(text, "u"), None);
     }
 }

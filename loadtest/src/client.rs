@@ -119,6 +119,28 @@ async fn send(sender: &mut SendRequest<Full<Bytes>>, prepared: &Prepared) -> Res
     Ok(received)
 }
 
+/// A connection for requests one after the other whose answers are looked at.
+#[derive(Debug)]
+pub(crate) struct Connection(SendRequest<Full<Bytes>>);
+
+impl Connection {
+    pub(crate) async fn open(server: SocketAddr) -> Result<Self> {
+        connect(server).await.map(Self)
+    }
+
+    /// Sends a request; the body of its answer.
+    pub(crate) async fn answer(&mut self, prepared: &Prepared) -> Result<Bytes> {
+        self.0.ready().await?;
+        let response = self.0.send_request(prepared.request()).await?;
+        let status = response.status();
+        let body = response.into_body().collect().await?.to_bytes();
+        if !status.is_success() {
+            return Err(format!("{} answers {status}: {}", prepared.method, String::from_utf8_lossy(&body)).into());
+        }
+        Ok(body)
+    }
+}
+
 /// Sends one request on a connection of its own.
 pub(crate) async fn once(server: SocketAddr, prepared: &Prepared) -> Result<u64> {
     send(&mut connect(server).await?, prepared).await

@@ -4,6 +4,7 @@
 mod bench;
 mod child;
 mod client;
+mod delay;
 mod hyper_server;
 mod objects;
 mod raw_server;

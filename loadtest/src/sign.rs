@@ -1,7 +1,7 @@
 //! Requests signed beforehand, so that signing costs the client nothing while it measures.
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HOST};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use s3s_sigv4::{AmzDate, Payload, calculate_signature, create_canonical_request, create_string_to_sign};
 use time::OffsetDateTime;
@@ -33,6 +33,12 @@ impl Prepared {
     pub(crate) fn plain(method: Method, path: &str, host: &str, body: Bytes, answer_bytes: u64) -> Result<Self> {
         let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_str(host)?)]);
         Ok(Self { method, path: path.parse()?, headers, body, answer_bytes })
+    }
+
+    /// The same with a media type, which the signature does not cover.
+    pub(crate) fn json(mut self) -> Self {
+        self.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self
     }
 
     /// The request itself.

@@ -97,6 +97,8 @@ fn text_and_back() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn any_cut_gives_the_same_keys(
         tokens in proptest::collection::vec(any::<u32>(), 0..60),

@@ -19,6 +19,12 @@ pub(super) enum Unit {
     Requests,
     /// GETs that reach the upstream: not a speed, but a count for each block.
     UpstreamGets,
+    /// Chains of keys asked about.
+    Chains,
+    /// Not a speed: milliseconds.
+    Milliseconds,
+    /// Not a speed: requests to the upstream, one after the other.
+    Rounds,
 }
 
 /// One side of a comparison.
@@ -86,6 +92,26 @@ pub(super) async fn compare(
     Ok((subject_tally.result(), baseline_tally.result()))
 }
 
+/// Measures two things alternately that are more than requests sent in turn; each returns its units a second.
+pub(super) async fn alternate(
+    pairs: usize,
+    (subject, mut measure_subject): (&str, impl AsyncFnMut() -> Result<f64>),
+    (baseline, mut measure_baseline): (&str, impl AsyncFnMut() -> Result<f64>),
+) -> Result<(SideResult, SideResult)> {
+    let result = |name: &str| SideResult { name: name.to_owned(), per_second: Vec::new(), cpu_s: None };
+    let (mut subject, mut baseline) = (result(subject), result(baseline));
+    for pair in 0..pairs {
+        if pair % 2 == 0 {
+            subject.per_second.push(measure_subject().await?);
+            baseline.per_second.push(measure_baseline().await?);
+        } else {
+            baseline.per_second.push(measure_baseline().await?);
+            subject.per_second.push(measure_subject().await?);
+        }
+    }
+    Ok((subject, baseline))
+}
+
 struct Tally {
     name: String,
     unit: Unit,
@@ -107,7 +133,7 @@ impl Tally {
         let used = cpu_s()? - before;
         let units = match self.unit {
             Unit::Gib => done.bytes as f64 / f64::from(1 << 30),
-            Unit::Requests | Unit::UpstreamGets => done.requests as f64,
+            _ => done.requests as f64,
         };
         self.per_second.push(units / done.elapsed.max(Duration::from_micros(1)).as_secs_f64());
         self.units += units;
@@ -118,7 +144,7 @@ impl Tally {
     fn result(self) -> SideResult {
         let each = match self.unit {
             Unit::Gib => 1.0,
-            Unit::Requests | Unit::UpstreamGets => 1_000.0,
+            _ => 1_000.0,
         };
         let cpu_s = self.cpu_s.map(|cpu_s| cpu_s / (self.units / each));
         SideResult { name: self.name, per_second: self.per_second, cpu_s }

@@ -91,11 +91,14 @@ fn write_table(text: &mut String, machine: &Machine, rhythm: Rhythm, rows: &[Row
             Unit::Gib => format!("{:.2} GiB/s", side.median()),
             Unit::Requests => format!("{:.0}/s", side.median()),
             Unit::UpstreamGets => format!("{:.0} GET", side.median()),
+            Unit::Chains => format!("{:.2} chains/s", side.median()),
+            Unit::Milliseconds => format!("{:.2} ms", side.median()),
+            Unit::Rounds => format!("{:.0}", side.median()),
         };
         let cpu = |side: &SideResult| match (side.cpu_s, row.unit) {
             (None, _) => "–".to_owned(),
             (Some(cpu_s), Unit::Gib) => format!("{cpu_s:.2} s/GiB"),
-            (Some(cpu_s), Unit::Requests | Unit::UpstreamGets) => format!("{:.0} µs", cpu_s * 1_000.0),
+            (Some(cpu_s), _) => format!("{:.0} µs", cpu_s * 1_000.0),
         };
         let (low, high) = row.ratios.iter().fold((f64::MAX, f64::MIN), |(low, high), r| (low.min(*r), high.max(*r)));
         let bars = [row.bar.map(|bar| bar.to_string()), row.cpu_bar.map(|bar| format!("CPU ≤ {bar:.2}"))];

@@ -1,5 +1,7 @@
 //! The rows: what is compared with what, and what is hoped for.
 
+mod kv;
+
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -97,6 +99,8 @@ pub(super) async fn measure(options: &Options) -> Result<Vec<Row>> {
     bench.miss_fs(&mut rows).await?;
     bench.miss_s3(&mut rows).await?;
     bench.single_flight(&mut rows).await?;
+    bench.lookups(&mut rows).await?;
+    bench.transfers(&mut rows).await?;
     Ok(rows)
 }
 

@@ -27,7 +27,7 @@ fn shuffled(frames: &Frames) -> Vec<Frames> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_get_that_was_not_changed(get_case in gets()) {

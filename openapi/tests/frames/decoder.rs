@@ -67,6 +67,8 @@ fn an_error_stays() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn any_cut_gives_the_same_events(get in gets(), put in puts(), cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..40)) {
         for body in [get.frames().concat(), put.1.concat()] {
