@@ -56,6 +56,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn every_key_once_in_order(lengths in proptest::collection::vec(0usize..40, 0..40)) {
             let keys: Vec<String> = lengths.iter().map(|len| "k".repeat(*len)).collect();

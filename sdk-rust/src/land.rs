@@ -167,6 +167,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         /// Whatever the cuts, lengths and damages: a block is loaded only whole and sound, and no other buffer is touched.
         #[test]
         fn only_sound_blocks_land(
