@@ -53,6 +53,13 @@ impl<S: Read + Write> Connection<S> {
         self.send(head.as_bytes());
     }
 
+    /// The same with further headers, which are not signed.
+    pub(crate) fn send_head_with(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body_bytes: usize) {
+        let head = signed_head(method, path, &self.host, body_bytes);
+        let more: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        self.send(head.replacen("\r\n", &format!("\r\n{more}"), 1).as_bytes());
+    }
+
     /// Sends the head of a signed upload and waits until the server wants its body: then the request is in flight.
     pub(crate) fn begin_upload(&mut self, path: &str, body_bytes: usize) {
         let head = signed_head("PUT", path, &self.host, body_bytes);

@@ -4,6 +4,7 @@
 
 mod configuration;
 mod http;
+mod kv;
 mod life;
 mod limits;
 mod process;

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#![allow(clippy::unwrap_used)] // helpers of tests, outside of #[test] functions
+
 mod gets;
 mod puts;
 mod requests;
