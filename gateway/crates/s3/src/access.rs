@@ -55,7 +55,7 @@ impl S3Access for Access {
 }
 
 /// What the headers promise of a document.
-pub(crate) fn promises_of(operation: &str, headers: &HeaderMap) -> S3Result<Digests> {
+fn promises_of(operation: &str, headers: &HeaderMap) -> S3Result<Digests> {
     let mut digests = match operation {
         // Its `x-amz-checksum-*` are those of the object that it completes.
         "CompleteMultipartUpload" => Digests::of_content_md5(headers)?,

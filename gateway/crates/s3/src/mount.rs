@@ -12,9 +12,9 @@ use http_body_util::BodyExt as _;
 use s3s::route::S3Route;
 use s3s::{Body, S3Error, S3Request, S3Response, S3Result, s3_error};
 
-use crate::access::promises_of;
 use crate::body::classify;
 use crate::context::{Document, RequestContext};
+use crate::digest::Digests;
 use crate::guard::operation::{self, BodyKind};
 use crate::refusal::Refused;
 
@@ -26,7 +26,8 @@ pub const MOUNT_PREFIX: &str = "/_kv/";
 pub enum MountBody {
     /// There is none.
     None,
-    /// JSON: read whole, and every digest that was promised of it compared, before the first byte is passed on.
+    /// JSON: read whole before the first byte is passed on. It ends with an error where it is not what was promised, so that
+    /// the mount must read it to its end before it acts.
     Document,
     /// Passed on as it arrives.
     Stream,
@@ -96,8 +97,9 @@ impl S3Route for Route {
         // A method that the operation does not have is for the mount to refuse, which reads no body then.
         if kind != BodyKind::None && request.method == Method::POST {
             operation::check_mounted(operation.bound, &request.uri, &request.headers)?;
-            let digests = promises_of(operation.label, &request.headers)?;
-            context.set_promised(!digests.is_empty());
+            // The SHA-256 that was signed is compared by s3s, before the last bytes come out: once is enough.
+            let digests = Digests::of_headers(&request.headers)?;
+            context.set_promised(!digests.is_empty() || is_hashed(&request.headers));
             context.expect_document(Document { operation: operation.label, digests });
         }
         Ok(())
@@ -116,6 +118,11 @@ impl S3Route for Route {
         (response.headers, response.extensions) = (parts.headers, parts.extensions);
         Ok(response)
     }
+}
+
+/// Whether the body's SHA-256 was signed.
+fn is_hashed(headers: &HeaderMap) -> bool {
+    headers.get("x-amz-content-sha256").is_some_and(|value| value.len() == 64)
 }
 
 /// The body, which tells why it ended where s3s found that out (the SHA-256 that was signed).

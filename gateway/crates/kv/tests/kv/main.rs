@@ -1,7 +1,5 @@
 //! The face in process, over a store on a directory.
 
-#![allow(clippy::unwrap_used)]
-
 #![allow(clippy::unwrap_used)] // helpers of tests, outside of #[test] functions
 
 mod gets;
