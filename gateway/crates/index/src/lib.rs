@@ -7,10 +7,11 @@
 mod record;
 mod shard;
 
+use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
 use blockgate_block::Digest;
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard};
 
 pub use record::{Presence, Record};
 use record::{Slot, millis};
@@ -54,10 +55,39 @@ impl Index {
     /// say `expired`, not `absent`.
     #[must_use]
     pub fn get(&self, digest: Digest, now: SystemTime) -> Presence {
-        let Some(slot) = self.shard(digest).read().get(digest) else { return Presence::Unknown };
+        let slot = self.shard(digest).read().get(digest);
+        self.presence(slot, millis(now))
+    }
+
+    /// What is known of many blocks at `now`, told in their order until `tell` breaks off; it must not ask the index itself.
+    ///
+    /// For thousands of blocks, faster than one by one: a shard is locked once for all of them, and without locks between
+    /// the look-ups the processor waits for the memory of several at once. Writers wait for all of it, so a thousand is
+    /// enough.
+    pub fn get_many(
+        &self,
+        digests: &[Digest],
+        now: SystemTime,
+        mut tell: impl FnMut(Presence) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let now_ms = millis(now);
+        let mut locked: Vec<Option<RwLockReadGuard<'_, Shard>>> = Vec::new();
+        locked.resize_with(self.shards.len(), || None);
+        for &digest in digests {
+            let at = self.shard_number(digest);
+            locked[at].get_or_insert_with(|| self.shards[at].read());
+        }
+        digests.iter().try_for_each(|&digest| {
+            let slot = locked[self.shard_number(digest)].as_ref().and_then(|shard| shard.get(digest));
+            tell(self.presence(slot, now_ms))
+        })
+    }
+
+    fn presence(&self, slot: Option<Slot>, now_ms: u64) -> Presence {
+        let Some(slot) = slot else { return Presence::Unknown };
         match slot.absent_until_ms() {
             None => Presence::Present(slot.record()),
-            Some(until_ms) if self.is_believed(until_ms, millis(now)) => Presence::Absent,
+            Some(until_ms) if self.is_believed(until_ms, now_ms) => Presence::Absent,
             Some(_) => Presence::Unknown,
         }
     }
@@ -112,9 +142,12 @@ impl Index {
     }
 
     fn shard(&self, digest: Digest) -> &RwLock<Shard> {
+        &self.shards[self.shard_number(digest)]
+    }
+
+    fn shard_number(&self, digest: Digest) -> usize {
         // A shift by all 128 bits, for a single shard, is 0.
-        let number = digest.0.checked_shr(self.shift).unwrap_or(0);
-        &self.shards[number as usize]
+        digest.0.checked_shr(self.shift).unwrap_or(0) as usize
     }
 
     /// An absence that ends later than one learned just now is of a clock that was set back since.

@@ -56,6 +56,31 @@ fn absence_is_believed_for_the_negative_ttl() {
 }
 
 #[test]
+fn many_are_told_as_one_by_one_in_order_and_no_further_than_asked() {
+    for entries_max in [10, 20_000] {
+        let index = Index::new(entries_max, TTL);
+        for number in 0..5_000 {
+            match number % 3 {
+                0 => index.insert(digest(number), record(number)),
+                1 => index.mark_absent(digest(number), at(number)),
+                _ => {}
+            }
+        }
+        let digests: Vec<Digest> = (0..5_000).chain([0, 0]).map(digest).collect();
+        let one_by_one: Vec<Presence> = digests.iter().map(|&digest| index.get(digest, at(3_000))).collect();
+        for enough in [1, 100, usize::MAX] {
+            let mut told = Vec::new();
+            let end = index.get_many(&digests, at(3_000), |presence| {
+                told.push(presence);
+                if told.len() == enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            assert_eq!(end.is_break(), enough < digests.len());
+            assert_eq!(told, one_by_one[..digests.len().min(enough)]);
+        }
+    }
+}
+
+#[test]
 fn without_a_negative_ttl_absence_is_not_remembered() {
     let index = Index::new(10, Duration::ZERO);
     index.insert(digest(0), record(3));

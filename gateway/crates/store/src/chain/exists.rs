@@ -1,5 +1,6 @@
 //! Which of many keys are there, one by one.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,11 @@ impl Core {
         self.check_kv(keys)?;
         let deadline = Deadline::after(deadline.or(self.policy(keys.bucket()).deadline));
         let view = View::new(self, keys, fingerprint);
-        let sights: Vec<Sight> = (0..keys.len()).map(|at| view.glance(at)).collect();
+        let mut sights = Vec::with_capacity(keys.len());
+        view.glance(|sight| {
+            sights.push(sight);
+            ControlFlow::Continue(())
+        });
         let mut present: Vec<bool> = sights.iter().map(|sight| matches!(sight, Sight::Good { .. })).collect();
         let unsettled =
             sights.iter().enumerate().filter(|(_, sight)| matches!(sight, Sight::Unknown | Sight::Doubtful));

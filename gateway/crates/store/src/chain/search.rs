@@ -4,7 +4,7 @@
 //! So what is unknown before a known block is supposed to be there (a GET that finds it missing corrects the index), and
 //! what is unknown after the last known block is searched: each round asks about blocks spread over the gap, all at once.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use blockgate_block::MissReason;
 use futures::StreamExt;
@@ -43,17 +43,17 @@ enum Round {
 impl<'a> Search<'a> {
     /// What is known at a glance.
     pub(super) fn begin(view: &'a View<'a>) -> Self {
-        let len = view.keys.len();
-        let mut search = Self { view, seen: Vec::with_capacity(len), end: None, rounds: 0 };
-        for at in 0..len {
-            match view.glance(at) {
-                Sight::Bad(reason) => {
-                    search.end = Some(reason);
-                    break;
-                }
-                sight => search.seen.push(sight),
+        let mut search = Self { view, seen: Vec::with_capacity(view.keys.len()), end: None, rounds: 0 };
+        view.glance(|sight| match sight {
+            Sight::Bad(reason) => {
+                search.end = Some(reason);
+                ControlFlow::Break(())
             }
-        }
+            sight => {
+                search.seen.push(sight);
+                ControlFlow::Continue(())
+            }
+        });
         search
     }
 

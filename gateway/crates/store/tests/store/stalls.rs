@@ -19,7 +19,7 @@ const NEVER: Duration = Duration::from_secs(20);
 fn frozen_rig() -> (Rig, Arc<FaultUpstream>) {
     let double = Double::new();
     let faults = Arc::new(FaultUpstream::new(Arc::new(Handle(Arc::clone(&double)))));
-    let limits = Limits { first_byte: 4 * DEADLINE, between_chunks: 4 * DEADLINE, ..limits() };
+    let limits = Limits { first_byte: 20 * DEADLINE, between_chunks: 20 * DEADLINE, ..limits() };
     let metrics = Metrics::new();
     let upstream: Arc<dyn blockgate_upstream::Upstream> = faults.clone();
     let store = store_on(upstream, limits, 16 << 20, Duration::ZERO, metrics.clone());
@@ -47,11 +47,10 @@ async fn a_frozen_upstream_costs_no_more_than_the_deadline() {
     }
     // Freezes in the middle of a search and of reads.
     (5..100).for_each(|nth| faults.at(Op::Head, nth, Fault::Hang));
-    faults.at(Op::Get, 2, Fault::StallBody(500));
+    faults.always(Op::Get, Fault::StallBody(500));
     let (matched, reason) = lookup_by(&rig, 300, DEADLINE).await;
     assert!((10..200).contains(&matched) && reason == Some(MissReason::Deadline), "{matched} {reason:?}");
-    assert!(get_by(&rig, 10, DEADLINE).await.is_ok());
-    assert_eq!(missed(get_by(&rig, 11, DEADLINE).await), MissReason::Deadline);
+    assert_eq!(missed(get_by(&rig, 150, DEADLINE).await), MissReason::Deadline);
     faults.always(Op::Head, Fault::Hang);
     faults.always(Op::Get, Fault::Hang);
 
@@ -59,11 +58,10 @@ async fn a_frozen_upstream_costs_no_more_than_the_deadline() {
     let many = (0..40).map(|n| {
         let rig = Arc::clone(&rig);
         tokio::spawn(async move {
-            // 17 keys, some of them known by now, and as many that nothing is known of.
+            let in_time = |reason| matches!(reason, MissReason::Deadline | MissReason::UpstreamUnavailable);
             let (matched, reason) = lookup_by(&rig, 300 + n, DEADLINE).await;
-            assert!((11..300).contains(&matched), "{matched}");
-            assert!(matches!(reason, Some(MissReason::Deadline | MissReason::UpstreamUnavailable)), "{reason:?}");
-            assert_eq!(missed(get_by(&rig, 100 + n, DEADLINE).await), MissReason::Deadline);
+            assert!((10..200).contains(&matched) && reason.is_some_and(in_time), "{matched} {reason:?}");
+            assert!(in_time(missed(get_by(&rig, 100 + n, DEADLINE).await)));
             let hit = get_by(&rig, n % 10, DEADLINE).await.unwrap();
             assert_eq!(hit.tier, Tier::Memory);
             same(hit.bytes, pattern(1000, (n % 10) as u64));
