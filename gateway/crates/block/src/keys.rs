@@ -101,6 +101,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn keys_are_what_their_parts_are_together(
             prefix in "[a-z/]{0,300}", suffix in "[a-z/]{0,9}", keys in proptest::collection::vec("[a-z/é]{1,200}", 1..4),

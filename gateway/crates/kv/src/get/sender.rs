@@ -137,6 +137,9 @@ impl Sender {
         if self.part >= self.order.cut.parts() || self.limit == 0 {
             self.ready.push_back((frame::end(self.sent), None));
             self.has_ended = true;
+            if self.order.found.is_some() {
+                self.gate.store.used(&self.order.keys, self.limit);
+            }
         }
     }
 

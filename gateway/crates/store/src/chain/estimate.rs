@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use blockgate_block::Tier;
 
-/// How many blocks a client's read fetches from the upstream at the same time, about.
-const FETCHES_TOGETHER: u64 = 8;
+/// How many blocks a client's read fetches from the upstream at the same time, about: its window is 32 blocks or 64 MiB.
+const FETCHES_TOGETHER: u64 = 16;
 
 /// A delivery of fewer bytes says how long the first byte takes, one of more how fast bytes are.
 const BANDWIDTH_BYTES_MIN: u64 = 64 << 10;

@@ -303,7 +303,7 @@ fn reference(chain: &[Kept]) -> (usize, Option<MissReason>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn lookups_are_those_of_a_model(
