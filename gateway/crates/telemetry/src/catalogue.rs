@@ -46,6 +46,10 @@ pub(crate) struct Catalogue {
     pub(crate) lookup_matched: Counter<u64>,
     /// none
     pub(crate) single_flight_shared: Counter<u64>,
+    /// `direction`
+    pub(crate) kv_frames: Counter<u64>,
+    /// `direction`
+    pub(crate) kv_frame_bytes: Counter<u64>,
     /// `limit`
     pub(crate) limits_hit: Counter<u64>,
 }
@@ -88,6 +92,8 @@ impl Catalogue {
                 "blockgate_single_flight_shared",
                 "Reads that joined an upstream read already under way.",
             ),
+            kv_frames: counter("blockgate_kv_frames", "Frames of block bytes of the KV extension, by direction."),
+            kv_frame_bytes: counter("blockgate_kv_frame_bytes", "Their payload bytes, by direction."),
             limits_hit: counter("blockgate_limits_hit", "How often a limit was hit, by its name in the configuration."),
         }
     }

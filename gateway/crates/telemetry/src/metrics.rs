@@ -40,6 +40,26 @@ struct Inner {
     single_flight_shared: BoundCounter<u64>,
     lookup_duration: BoundHistogram<f64>,
     lookup_rounds: BoundHistogram<u64>,
+    frames_in: Frames,
+    frames_out: Frames,
+}
+
+/// Frames of one direction, and their bytes.
+struct Frames {
+    count: BoundCounter<u64>,
+    bytes: BoundCounter<u64>,
+}
+
+impl Frames {
+    fn new(catalogue: &Catalogue, direction: &'static str) -> Self {
+        let labels = [KeyValue::new("direction", direction)];
+        Self { count: catalogue.kv_frames.bind(&labels), bytes: catalogue.kv_frame_bytes.bind(&labels) }
+    }
+
+    fn add(&self, bytes: u64) {
+        self.count.add(1);
+        self.bytes.add(bytes);
+    }
 }
 
 /// Counts by all labels, times by the first.
@@ -111,6 +131,7 @@ impl Metrics {
         // Without labels, it is shown only once it was counted.
         single_flight_shared.add(0);
         let (lookup_duration, lookup_rounds) = (catalogue.lookup_duration.bind(&[]), catalogue.lookup_rounds.bind(&[]));
+        let (frames_in, frames_out) = (Frames::new(&catalogue, "in"), Frames::new(&catalogue, "out"));
         Self(Arc::new(Inner {
             registry,
             _provider: provider,
@@ -123,6 +144,8 @@ impl Metrics {
             single_flight_shared,
             lookup_duration,
             lookup_rounds,
+            frames_in,
+            frames_out,
         }))
     }
 
@@ -192,6 +215,16 @@ impl Metrics {
     /// An upstream read was shared by one more reader.
     pub fn single_flight_shared(&self) {
         self.0.single_flight_shared.add(1);
+    }
+
+    /// A frame with bytes of a block came in by the KV extension, sound or not.
+    pub fn frame_in(&self, bytes: u64) {
+        self.0.frames_in.add(bytes);
+    }
+
+    /// A frame with bytes of a block went out by the KV extension.
+    pub fn frame_out(&self, bytes: u64) {
+        self.0.frames_out.add(bytes);
     }
 
     /// A limit was hit, named as in the configuration.
@@ -312,6 +345,10 @@ mod tests {
         metrics.single_flight_shared();
         metrics.limit_hit("server.connections_max");
         metrics.corrupt("memory");
+        metrics.frame_in(3);
+        metrics.frame_out(4);
+        assert_shows(&metrics, r#"blockgate_kv_frames_total{direction="in"} 1"#);
+        assert_shows(&metrics, r#"blockgate_kv_frame_bytes_total{direction="out"} 4"#);
         assert_shows(&metrics, "blockgate_single_flight_shared_total 1");
         assert_shows(&metrics, r#"blockgate_limits_hit_total{limit="server.connections_max"} 1"#);
         assert_shows(&metrics, r#"blockgate_corrupt_blocks_total{tier="memory"} 1"#);

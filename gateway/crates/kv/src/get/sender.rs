@@ -226,6 +226,7 @@ impl Sender {
             self.ready.push_back((payload, Some(whole.tier)));
         }
         self.sent.bytes += part_bytes;
+        self.gate.metrics.frame_out(part_bytes);
         self.keep_or_release(index, whole);
         self.sending.push(room);
         Ok(())

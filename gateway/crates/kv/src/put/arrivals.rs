@@ -36,6 +36,7 @@ impl Intake {
         // What was not taken in was not summed either.
         let crc64 = taken.as_ref().map_or(header.crc64, TakenIn::crc64);
         let is_sound = self.rules.data_end(crc64)?;
+        self.gate.metrics.frame_in(header.len_bytes);
         Ok(taken.and_then(|body| {
             if is_sound {
                 Ok(Arrived { key, request, body })
