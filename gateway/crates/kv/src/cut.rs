@@ -57,6 +57,8 @@ mod tests {
     use super::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn stripes_are_the_block_cut(count in 1u32..40, len_bytes in 0u64..1000) {
             let cut = Cut::Stripes(count);
