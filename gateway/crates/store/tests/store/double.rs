@@ -209,6 +209,11 @@ impl Double {
         self.tricks.lock().push_back(trick);
     }
 
+    /// GETs are as usual again.
+    pub fn forget_tricks(&self) {
+        self.tricks.lock().clear();
+    }
+
     /// Lets go all who wait.
     pub fn release(&self) {
         self.release.notify_waiters();
@@ -452,6 +457,8 @@ impl Upstream for Handle {
             return Err(UpstreamError::Unavailable("told to".into()));
         }
         let lost = || UpstreamError::Unavailable("told to".into());
+        // A PUT whose condition fails is no step of anything.
+        self.0.may_write(bucket, key, &request.conditions)?;
         let fault = self.0.planned();
         match fault {
             Some(PutFault::Hold) => self.0.release.notified().await,

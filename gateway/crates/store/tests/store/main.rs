@@ -7,6 +7,7 @@ mod double;
 mod fills;
 mod groups;
 mod kept;
+mod model;
 mod multipart;
 mod pending;
 mod pressure;
