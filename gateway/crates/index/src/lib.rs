@@ -88,7 +88,7 @@ impl Index {
         match slot.absent_until_ms() {
             None => Presence::Present(slot.record()),
             Some(until_ms) if self.is_believed(until_ms, now_ms) => Presence::Absent,
-            Some(_) => Presence::Unknown,
+            Some(_) => Presence::WasAbsent,
         }
     }
 
@@ -105,13 +105,9 @@ impl Index {
         self.shard(digest).write().remove(digest);
     }
 
-    /// Remembers that nothing is stored, from `now` for the negative TTL.
+    /// Remembers that nothing is stored: it is believed from `now` for the negative TTL, and is a doubt after that.
     pub fn mark_absent(&self, digest: Digest, now: SystemTime) {
-        if self.negative_ttl_ms == 0 {
-            self.remove(digest);
-        } else {
-            self.put(digest, Slot::absent(digest, millis(now).saturating_add(self.negative_ttl_ms)));
-        }
+        self.put(digest, Slot::absent(digest, millis(now).saturating_add(self.negative_ttl_ms)));
     }
 
     /// Told by the memory tier. Nothing changes for a block that is not known to be present.

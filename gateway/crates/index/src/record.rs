@@ -30,6 +30,8 @@ pub enum Presence {
     Present(Record),
     /// Nothing was stored when last asked, less than the negative TTL ago.
     Absent,
+    /// Nothing was stored when last asked, longer ago: ask the upstream, and suppose nothing.
+    WasAbsent,
     /// Ask the upstream.
     Unknown,
 }

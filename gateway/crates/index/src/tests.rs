@@ -43,9 +43,9 @@ fn absence_is_believed_for_the_negative_ttl() {
     for (now, presence) in [
         (5_000, Presence::Absent),
         (5_999, Presence::Absent),
-        (6_000, Presence::Unknown),
+        (6_000, Presence::WasAbsent),
         // The clock was set back: the absence is not believed for longer than its time to live.
-        (4_999, Presence::Unknown),
+        (4_999, Presence::WasAbsent),
     ] {
         assert_eq!(index.get(digest(0), at(now)), presence, "{now}");
     }
@@ -81,11 +81,11 @@ fn many_are_told_as_one_by_one_in_order_and_no_further_than_asked() {
 }
 
 #[test]
-fn without_a_negative_ttl_absence_is_not_remembered() {
+fn without_a_negative_ttl_absence_is_not_believed() {
     let index = Index::new(10, Duration::ZERO);
     index.insert(digest(0), record(3));
     index.mark_absent(digest(0), at(0));
-    assert_eq!((index.get(digest(0), at(0)), index.len()), (Presence::Unknown, 0));
+    assert_eq!((index.get(digest(0), at(0)), index.len()), (Presence::WasAbsent, 1));
 }
 
 #[test]
@@ -213,7 +213,8 @@ proptest! {
                 let expected = match model.get(&number) {
                     Some(Known::There(record)) => Presence::Present(*record),
                     Some(Known::AbsentUntil(until)) if now_ms < *until => Presence::Absent,
-                    _ => Presence::Unknown,
+                    Some(Known::AbsentUntil(_)) => Presence::WasAbsent,
+                    None => Presence::Unknown,
                 };
                 prop_assert_eq!(index.get(digest(number), at(now_ms)), expected);
             }

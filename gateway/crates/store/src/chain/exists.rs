@@ -32,7 +32,7 @@ impl Core {
         });
         let mut present: Vec<bool> = sights.iter().map(|sight| matches!(sight, Sight::Good { .. })).collect();
         let unsettled =
-            sights.iter().enumerate().filter(|(_, sight)| matches!(sight, Sight::Unknown | Sight::Doubtful));
+            sights.iter().enumerate().filter(|(_, sight)| matches!(sight, Sight::Unknown | Sight::Doubtful(_)));
         // Gathered first: closures over references that live across a wait keep a future from being proved `Send`.
         let unsettled: Vec<usize> = unsettled.map(|(at, _)| at).collect();
         let mut answers = stream::iter(unsettled)

@@ -61,7 +61,7 @@ impl<'a> Search<'a> {
     pub(super) fn known(&mut self) -> &[Sight] {
         let last = self.gap().start;
         suppose(&mut self.seen[..last]);
-        let doubtful = self.seen[..last].iter().position(|sight| *sight == Sight::Doubtful);
+        let doubtful = self.seen[..last].iter().position(|sight| sight.is_doubtful());
         &self.seen[..doubtful.unwrap_or(last)]
     }
 
@@ -87,7 +87,7 @@ impl<'a> Search<'a> {
                 Round::Failed(Failure::Error(error)) => return Err(error),
             }
         }
-        self.end_before_doubt(MissReason::Expired);
+        self.end_before_doubt(MissReason::Absent);
         Ok(())
     }
 
@@ -116,7 +116,8 @@ impl<'a> Search<'a> {
                 Err(failure) => failed.push((at, failure)),
             }
         }
-        let matters = |at: usize| self.gap().contains(&at) || self.seen.get(at) == Some(&Sight::Doubtful);
+        let matters =
+            |at: usize| self.gap().contains(&at) || self.seen.get(at).is_some_and(|sight| sight.is_doubtful());
         match failed.into_iter().find(|(at, _)| matters(*at)) {
             Some((_, failure)) => Round::Failed(failure),
             None => Round::Answered,
@@ -141,12 +142,16 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Ends the chain before the first block that it is not known of.
+    /// Ends the chain before the first block of which nothing is known for sure. `Absent` stands for what was believed of it.
     fn end_before_doubt(&mut self, reason: MissReason) {
-        self.end_at(self.gap().start, reason);
-        if let Some(at) = self.seen.iter().position(|sight| *sight == Sight::Doubtful) {
-            self.end_at(at, reason);
+        let doubtful = self.seen.iter().enumerate().find_map(|(at, sight)| match sight {
+            Sight::Doubtful(believed) => Some((at, *believed)),
+            _ => None,
+        });
+        if let Some((at, believed)) = doubtful {
+            self.end_at(at, if reason == MissReason::Absent { believed } else { reason });
         }
+        self.end_at(self.gap().start, reason);
     }
 
     /// What is unknown after the last known block.
@@ -159,7 +164,7 @@ impl<'a> Search<'a> {
     fn probes(&self) -> Vec<usize> {
         let gap = self.gap();
         let doubtful_max = if gap.is_empty() { PROBES_TOGETHER } else { PROBES_TOGETHER / 2 };
-        let doubtful = self.seen.iter().enumerate().filter(|(_, sight)| **sight == Sight::Doubtful);
+        let doubtful = self.seen.iter().enumerate().filter(|(_, sight)| sight.is_doubtful());
         let mut probes: Vec<usize> = doubtful.map(|(at, _)| at).take(doubtful_max).collect();
         let spread = spread(gap, PROBES_TOGETHER - probes.len());
         probes.extend(spread);

@@ -25,11 +25,17 @@ pub(super) enum Sight {
     Good { len_bytes: u64, in_memory: bool },
     /// There is none.
     Bad(MissReason),
-    /// Its time is over by what this gateway knows. Another one may have renewed it, so only the upstream can say; it is
-    /// never supposed to be there.
-    Doubtful,
+    /// By what this gateway last knew there is none: its time is over, or it was absent a while ago. Another gateway may have
+    /// renewed or stored it, so only the upstream can say; it is never supposed to be there.
+    Doubtful(MissReason),
     /// Nothing.
     Unknown,
+}
+
+impl Sight {
+    pub(super) fn is_doubtful(self) -> bool {
+        matches!(self, Self::Doubtful(_))
+    }
 }
 
 /// Why the upstream gave no answer.
@@ -112,9 +118,10 @@ impl<'a> View<'a> {
     fn sight(&self, presence: Presence) -> Sight {
         match presence {
             Presence::Unknown => Sight::Unknown,
+            Presence::WasAbsent => Sight::Doubtful(MissReason::Absent),
             Presence::Absent => Sight::Bad(MissReason::Absent),
             Presence::Present(record) if record.expires_at_ms != 0 && record.expires_at_ms <= self.now_ms => {
-                Sight::Doubtful
+                Sight::Doubtful(MissReason::Expired)
             }
             Presence::Present(record) if self.fingerprint != 0 && self.fingerprint != record.fingerprint => {
                 Sight::Bad(MissReason::Fingerprint)

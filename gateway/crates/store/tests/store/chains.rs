@@ -168,6 +168,23 @@ async fn what_has_expired_is_never_supposed_to_be_there() {
 }
 
 #[tokio::test]
+async fn what_was_found_absent_is_never_supposed_to_be_there() {
+    for negative_ttl in [Duration::ZERO, SECOND] {
+        let rig = rig_with(limits(), 16 << 20, negative_ttl);
+        for n in 0..8 {
+            rig.put(&format!("k{n}"), b"bytes").await;
+        }
+        rig.store.delete(&named("k3")).await.unwrap();
+        for _ in 0..3 {
+            assert_eq!(ends(&lookup(&rig, &chain(8)).await), (3, Some(MissReason::Absent)));
+            rig.double.pass(2 * SECOND);
+        }
+        rig.another().put("k3", b"bytes").await;
+        assert_eq!(ends(&lookup(&rig, &chain(8)).await), (8, None));
+    }
+}
+
+#[tokio::test]
 async fn a_chain_that_another_gateway_renewed_is_found_step_by_step() {
     let rig = rig_with(limits(), 16 << 20, Duration::ZERO);
     let len = 300;
