@@ -2,6 +2,7 @@
 //! is absent, expired, of another fingerprint or of other bytes, and what is there is served.
 
 mod ops;
+mod reads;
 mod reference;
 mod world;
 

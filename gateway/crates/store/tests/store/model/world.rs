@@ -4,31 +4,31 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use blockgate_block::{BlockKey, KeyList, MissReason, ObjectInfo};
-use blockgate_store::{ChainRequest, Limits, ReadRequest, Result, Store, StoreError, WriteRequest, Written};
+use blockgate_block::{BlockKey, KeyList, ObjectInfo};
+use blockgate_store::{Limits, Store, WriteRequest, Written};
 use blockgate_telemetry::Metrics;
-use blockgate_upstream::{Conditions, Payload, Upstream, UpstreamError};
-use bytes::Bytes;
+use blockgate_upstream::{Conditions, Payload, Upstream};
 
 use super::ops::{Block, Condition, FINGERPRINTS, GATEWAYS, GetHow, GroupFault, KEYS, Op, SIZES, TTLS, What};
+use super::reads::reading;
 use super::reference::{Answer, Reference, Version};
-use crate::double::{Double, Handle, Trick, When};
+use crate::double::{Double, Handle, When};
 use crate::support::*;
 
 const ARENA_BYTES: u64 = 128 << 10;
 const NEGATIVE_TTL: Duration = Duration::from_secs(5);
 
 /// What a step found wrong.
-type Checked = std::result::Result<(), String>;
+pub(super) type Checked = std::result::Result<(), String>;
 
 pub struct World {
-    bucket: &'static str,
-    upstream: Arc<dyn Upstream>,
+    pub(super) bucket: &'static str,
+    pub(super) upstream: Arc<dyn Upstream>,
     /// What misbehaves, where that is possible.
-    double: Option<Arc<Double>>,
-    stores: Vec<Arc<Store>>,
-    reference: Reference,
-    seed: u64,
+    pub(super) double: Option<Arc<Double>>,
+    pub(super) stores: Vec<Arc<Store>>,
+    pub(super) reference: Reference,
+    pub(super) seed: u64,
 }
 
 impl World {
@@ -47,15 +47,15 @@ impl World {
         Self { bucket, upstream, double, stores, reference: Reference::new(NEGATIVE_TTL), seed: 0 }
     }
 
-    fn now(&self) -> SystemTime {
+    pub(super) fn now(&self) -> SystemTime {
         self.upstream.now()
     }
 
-    fn key(&self, key: usize) -> BlockKey {
+    pub(super) fn key(&self, key: usize) -> BlockKey {
         BlockKey::new(self.bucket, KEYS[key]).unwrap()
     }
 
-    fn key_list(&self, keys: &[usize]) -> Arc<KeyList> {
+    pub(super) fn key_list(&self, keys: &[usize]) -> Arc<KeyList> {
         let keys = keys.iter().map(|&key| KEYS[key].to_owned()).collect();
         Arc::new(KeyList::new(self.bucket, "", "", keys).unwrap())
     }
@@ -311,119 +311,11 @@ impl World {
             Err(error) => Err(format!("touch: {error}")),
         }
     }
-
-    async fn get(&mut self, gateway: usize, key: usize, asked: Option<&'static str>, how: GetHow) -> Checked {
-        let (store, name) = (Arc::clone(&self.stores[gateway]), self.key(key));
-        let got = match (how, &self.double) {
-            (GetHow::Held, _) => {
-                let Some(served) = store.get_held(&name, &reading(asked)) else { return Ok(()) };
-                whole(Ok(served)).await
-            }
-            (GetHow::Whole, _) => {
-                store.get_whole(&name, reading(asked)).await.map(|whole| (whole.info, Some(whole.bytes)))
-            }
-            (GetHow::Flipped, Some(double)) => {
-                double.trick(Trick::Flip(11));
-                let got = whole(store.get(&name, reading(asked)).await).await;
-                settle().await;
-                double.forget_tricks();
-                got
-            }
-            (GetHow::Outage, Some(double)) => {
-                double.outage.store(true, Ordering::SeqCst);
-                let got = whole(store.get(&name, reading(asked)).await).await;
-                double.outage.store(false, Ordering::SeqCst);
-                // An answer, so that the breaker stays closed.
-                store.upstream().ping().await.unwrap();
-                got
-            }
-            _ => whole(store.get(&name, reading(asked)).await).await,
-        };
-        if got.is_err() {
-            // A read that is refused leaves a fill behind, and until that is over the gateway believes what it believed.
-            settle().await;
-        }
-        match (how, &got) {
-            (GetHow::Flipped, Err(StoreError::Miss(MissReason::Corrupt)))
-            | (GetHow::Outage, Err(StoreError::Miss(MissReason::UpstreamUnavailable))) => return Ok(()),
-            _ => {}
-        }
-        let now = self.now();
-        let checked = self.reference.observe(gateway, key, asked, now, |answer| match (answer, &got) {
-            (Answer::Hit(version), Ok((info, Some(bytes)))) => version.bytes == bytes && is_described(version, info),
-            (Answer::Miss(reason), Err(StoreError::Miss(got))) => reason == got,
-            _ => false,
-        });
-        checked.map_err(|text| format!("get {how:?} gave {}: {text}", shown(&got)))
-    }
-
-    /// Holds a description against the reference.
-    fn described(&mut self, gateway: usize, key: usize, asked: Option<&str>, got: Result<Arc<ObjectInfo>>) -> Checked {
-        let now = self.now();
-        let checked = self.reference.observe(gateway, key, asked, now, |answer| match (answer, &got) {
-            (Answer::Hit(version), Ok(info)) => is_described(version, info),
-            (Answer::Miss(reason), Err(StoreError::Miss(got))) => reason == got,
-            _ => false,
-        });
-        checked.map_err(|text| format!("head gave {got:?}: {text}"))
-    }
-
-    async fn lookup(&mut self, gateway: usize, keys: &[usize], asked: Option<&str>, prefetch: bool) -> Checked {
-        let request = ChainRequest { fingerprint: asked.map(str::to_owned), prefetch, ..ChainRequest::default() };
-        let found = self.stores[gateway].lookup(&self.key_list(keys), request).await.unwrap();
-        let now = self.now();
-        if !self.reference.may_claim(gateway, &keys[..found.matched], asked, now) {
-            let answers = keys.iter().map(|&key| self.reference.answers(gateway, key, asked, now));
-            return Err(format!("lookup claims {} of {:#?}", found.matched, answers.collect::<Vec<_>>()));
-        }
-        if let Some((at, missed)) = found.miss {
-            let is_it = |answer: &Answer| *answer == Answer::Miss(missed);
-            let checked = self.reference.observe(gateway, keys[at], asked, now, is_it);
-            checked.map_err(|text| format!("lookup misses {at} of {keys:?} as {missed}: {text}"))?;
-        }
-        // It may ask about others, and what it brings to memory is the truth.
-        keys.iter().for_each(|&key| self.reference.may_know(gateway, key, now));
-        if prefetch {
-            settle().await;
-        }
-        expect("looked at", found.miss.map_or(keys.len(), |(at, _)| at) as u64, found.matched as u64)
-    }
 }
 
 fn gateway(upstream: &Arc<dyn Upstream>) -> Arc<Store> {
     let limits = Limits { upload_attempts: 2, ..limits() };
     store_on(Arc::clone(upstream), limits, ARENA_BYTES, NEGATIVE_TTL, Metrics::new())
-}
-
-fn reading(fingerprint: Option<&str>) -> ReadRequest {
-    ReadRequest { fingerprint: fingerprint.map(str::to_owned), ..ReadRequest::default() }
-}
-
-/// A block as it was served, with its bytes.
-type Got = Result<(Arc<ObjectInfo>, Option<Bytes>)>;
-
-async fn whole(served: Result<blockgate_store::Served>) -> Got {
-    let served = served?;
-    let info = Arc::clone(&served.info);
-    match read(served).await {
-        Ok(bytes) => Ok((info, Some(bytes))),
-        Err(blockgate_upstream::BodyError::Corrupt) => Err(StoreError::Miss(MissReason::Corrupt)),
-        Err(error) => Err(StoreError::Upstream(UpstreamError::Unavailable(error.to_string()))),
-    }
-}
-
-fn shown(got: &Got) -> String {
-    match got {
-        Ok((info, bytes)) => format!("{info:?}, {:02x?}", bytes.as_ref().map(|bytes| &bytes[..4])),
-        Err(error) => error.to_string(),
-    }
-}
-
-fn is_described(version: &Version, info: &ObjectInfo) -> bool {
-    info.size_bytes == version.bytes.len() as u64
-        && info.etag == etag_of(&version.bytes)
-        && info.fingerprint() == version.fingerprint
-        && info.expires_at() == version.expires_at
 }
 
 /// Takes the expiry from the answer where the clock is not the test's.
@@ -435,7 +327,7 @@ fn check_written(written: &Written, version: &mut Version, clock_is_ours: bool) 
     if right { Ok(()) } else { Err(format!("{written:?} for {version:?}")) }
 }
 
-fn expect(what: &str, got: u64, expected: u64) -> Checked {
+pub(super) fn expect(what: &str, got: u64, expected: u64) -> Checked {
     if got == expected { Ok(()) } else { Err(format!("{what}: {got}, not {expected}")) }
 }
 
