@@ -352,9 +352,10 @@ impl Upstream for Handle {
         let object = self.0.find(bucket, key, conditions)?;
         self.0.shake().await;
         let info = info(&object);
+        let is_ranged = range.is_some();
         let range = range.unwrap_or(0..info.size_bytes);
         let range = range.start..range.end.min(info.size_bytes);
-        if range.start >= range.end && info.size_bytes > 0 {
+        if range.start >= range.end && is_ranged {
             return Err(UpstreamError::InvalidRange { size_bytes: info.size_bytes });
         }
         let bytes = object.bytes.slice(usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap());
