@@ -1,4 +1,4 @@
-//! A proxy that makes a server look far away.
+//! A proxy that makes a server look far away, or dead.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
@@ -20,6 +20,7 @@ const PIECE_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
+    is_frozen: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
@@ -27,13 +28,20 @@ impl Proxy {
     pub(crate) async fn start(server: SocketAddr, delay: Duration) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
+        let (is_frozen, frozen) = watch::channel(false);
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                let frozen = frozen.clone();
                 // A connection that breaks is for its two ends to notice.
-                tokio::spawn(async move { pass_on(client, server, delay).await.ok() });
+                tokio::spawn(async move { pass_on(client, server, delay, frozen).await.ok() });
             }
         });
-        Ok(Self { address, task })
+        Ok(Self { address, is_frozen, task })
+    }
+
+    /// Holds all answers back, or lets them go.
+    pub(crate) fn freeze(&self, is_frozen: bool) {
+        self.is_frozen.send_replace(is_frozen);
     }
 }
 
@@ -43,7 +51,12 @@ impl Drop for Proxy {
     }
 }
 
-async fn pass_on(client: TcpStream, server: SocketAddr, delay: Duration) -> std::io::Result<()> {
+async fn pass_on(
+    client: TcpStream,
+    server: SocketAddr,
+    delay: Duration,
+    frozen: watch::Receiver<bool>,
+) -> std::io::Result<()> {
     let server = TcpStream::connect(server).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
@@ -65,14 +78,20 @@ async fn pass_on(client: TcpStream, server: SocketAddr, delay: Duration) -> std:
             }
         }
     };
-    tokio::try_join!(requests, answers, deliver(receiver, to_client))?;
+    tokio::try_join!(requests, answers, deliver(receiver, to_client, frozen))?;
     Ok(())
 }
 
 /// Writes each piece when its time has come.
-async fn deliver(mut pieces: mpsc::Receiver<(Instant, Bytes)>, mut to: impl AsyncWrite + Unpin) -> std::io::Result<()> {
+async fn deliver(
+    mut pieces: mpsc::Receiver<(Instant, Bytes)>,
+    mut to: impl AsyncWrite + Unpin,
+    mut frozen: watch::Receiver<bool>,
+) -> std::io::Result<()> {
     while let Some((at, piece)) = pieces.recv().await {
         sleep_until(at).await;
+        // An error means that the proxy is gone, and with it what was frozen.
+        let _ = frozen.wait_for(|is_frozen| !is_frozen).await;
         to.write_all(&piece).await?;
     }
     to.shutdown().await

@@ -1,6 +1,7 @@
 //! The rows: what is compared with what, and what is hoped for.
 
 mod kv;
+mod stall;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -101,6 +102,7 @@ pub(super) async fn measure(options: &Options) -> Result<Vec<Row>> {
     bench.single_flight(&mut rows).await?;
     bench.lookups(&mut rows).await?;
     bench.transfers(&mut rows).await?;
+    bench.stall(&mut rows).await?;
     Ok(rows)
 }
 
@@ -351,6 +353,11 @@ impl Bench<'_> {
 
 fn arguments(command: &str, size_bytes: usize) -> Vec<String> {
     vec![command.to_owned(), format!("--objects={OBJECTS}"), format!("--size={size_bytes}")]
+}
+
+/// A count for each measurement, in place of a speed.
+fn count(name: &str, counts: Vec<f64>) -> SideResult {
+    SideResult { name: name.to_owned(), per_second: counts, cpu_s: None }
 }
 
 fn side<'s>(name: &str, load: Load, server: &'s Server) -> Side<'s> {

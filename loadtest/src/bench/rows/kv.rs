@@ -216,7 +216,7 @@ impl Bench<'_> {
         Ok(Load { server: gateway.address, connections: 1, requests: Arc::new(vec![get]) })
     }
 
-    fn post(
+    pub(super) fn post(
         &self,
         gateway: &Server,
         bucket: &str,
@@ -228,11 +228,6 @@ impl Bench<'_> {
         let body = serde_json::to_vec(request)?.into();
         Ok(self.signer.prepare(Method::POST, &path, &gateway.address.to_string(), body, answer_bytes)?.json())
     }
-}
-
-/// A count for each pair, in place of a speed.
-fn count(name: &str, counts: Vec<f64>) -> SideResult {
-    SideResult { name: name.to_owned(), per_second: counts, cpu_s: None }
 }
 
 /// Lookups one after the other for this time, at least one, each of which must match so many blocks.
