@@ -71,7 +71,7 @@ pub enum FrameError {
     #[error("frame flags must be 0, 2 or 3, found {0}")]
     Flags(u16),
     /// A status other than 200 and 404, or one that its flags can't have.
-    #[error("frame status must be 200, or 404 for a miss, found {0}")]
+    #[error("frame status must be 200, or 404 in a JSON frame that tells of a miss; {0} does not fit this frame")]
     Status(u16),
     /// A JSON frame with a stripe, or a last frame with an index.
     #[error("a JSON frame has stripe 0 and the last frame index 0, found index {index}, stripe {stripe}")]
@@ -102,7 +102,7 @@ pub enum FrameError {
         len_bytes: u64,
     },
     /// The last frame counts otherwise than the reader.
-    #[error("the last frame counts {end:?}, but {found:?} came")]
+    #[error("the last frame counts {} blocks of {} bytes, but {} of {} came", end.blocks, end.bytes, found.blocks, found.bytes)]
     Count {
         /// What it says.
         end: StreamEnd,

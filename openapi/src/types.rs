@@ -63,7 +63,8 @@ pub struct LookupResponse {
     pub miss: Option<Miss>,
     /// What delivering the match would take, by measured latency and bandwidth.
     pub estimate_ms: f64,
-    /// Until when the leased part stays; null without a lease.
+    /// Until when what is in memory of the match stays there; null without a lease, and where not all of it could be leased
+    /// (a quarter of memory at most is): what could be is leased nevertheless.
     pub lease_expires_at: Option<u64>,
 }
 
@@ -241,7 +242,7 @@ pub struct DeleteRequest {
 pub struct DeleteResponse {
     /// How many. Of `keys`, those that are gone now, whether they were there or not.
     pub deleted: u64,
-    /// Since when no gateway serves them.
+    /// Since when this gateway does not serve them, by the upstream's clock. Another may, from its memory, until it evicts them.
     pub effective_at: u64,
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn get_ranges() -> GetRequest {
 
 pub(crate) fn put() -> PutResponse {
     let stored =
-        PutResult { status: 200, etag: Some("\"00d4c2b4a1f0e3aa-262144-1\"".into()), code: None, message: None };
+        PutResult { status: 200, etag: Some("00d4c2b4a1f0e3aa0000000000040000-1".into()), code: None, message: None };
     let refused = PutResult {
         status: ErrorCode::BadDigest.status().as_u16(),
         etag: None,

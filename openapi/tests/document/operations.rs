@@ -125,7 +125,7 @@ pub(crate) fn paths() -> Node {
             "delete",
             post(
                 "delete",
-                "Deletes blocks; answered when no gateway will serve them.",
+                "Deletes blocks; answered when this gateway and the store have them no more.",
                 json("DeleteRequest", deletes),
                 ok("What was deleted.", &[], json("DeleteResponse", one(&deleted))),
             ),

@@ -84,7 +84,7 @@ fn fingerprint() -> Node {
 }
 
 fn deadline(description: &str) -> Node {
-    nullable(integer(0, Some(limits::DEADLINE_MS_MAX), description))
+    nullable(integer(1, Some(limits::DEADLINE_MS_MAX), description))
 }
 
 fn ttl() -> Node {
@@ -115,7 +115,7 @@ fn questions() -> Node {
             "tiers" => reference("TierCounts"),
             "miss" => or_null(reference("Miss")),
             "estimate_ms" => plain("number", "What delivering the match would take, by measured latency and bandwidth."),
-            "lease_expires_at" => nullable(count("Milliseconds since 1970, until when the leased part stays; null without a lease.")),
+            "lease_expires_at" => nullable(count("Milliseconds since 1970, until when what is in memory of the match stays there; null without a lease, and where not all of it could be leased (a quarter of memory at most is).")),
         }),
         "TierCounts" => response("Blocks by tier.", map! {
             "memory" => count("In the gateway's memory."),
@@ -159,7 +159,7 @@ fn transfers() -> Node {
         "GetRequest" => object("Lookup and stream fused.", &[], get_request),
         "ByteRange" => object("Bytes that lie within every block.", &["offset", "length"], map! {
             "offset" => count("First byte."),
-            "length" => count("How many."),
+            "length" => integer(1, None, "How many."),
         }),
         "Frames" => map! {
             "type" => "string",
@@ -178,7 +178,7 @@ fn transfers() -> Node {
         }),
         "PutResult" => object("Outcome of one block.", &["status"], map! {
             "status" => integer(200, Some(599), "200, or the status of code."),
-            "etag" => plain("string", "The block's ETag, where it was stored."),
+            "etag" => plain("string", "The block's ETag without quotes, where it was stored."),
             "code" => reference("ErrorCode"),
             "message" => plain("string", "Why it was not stored, for people."),
         }),
@@ -199,7 +199,7 @@ fn changes() -> Node {
             .with(map! { "oneOf" => one_of.to_vec() }),
         "DeleteResponse" => response("What was deleted.", map! {
             "deleted" => count("How many. Of keys, those that are gone now, whether they were there or not."),
-            "effective_at" => count("Milliseconds since 1970, since when no gateway serves them."),
+            "effective_at" => count("Milliseconds since 1970, since when this gateway does not serve them. Another may, from its memory, until it evicts them."),
         }),
         "TouchRequest" => object("Renews times to live.", &["keys", "ttl_s"], keys().with(map! { "ttl_s" => ttl() })),
         "TouchResponse" => response("What was renewed.", map! { "touched" => count("How many blocks: those that are there.") }),

@@ -36,7 +36,7 @@ proptest! {
     }
 
     #[test]
-    fn any_flipped_bit_of_a_get_is_found(get_case in gets()) {
+    fn any_flipped_bit_of_a_get_is_found_or_harms_nothing(get_case in gets()) {
         let body = get_case.frames().concat();
         let expected = get_case.expected();
         for bit in 0..body.len() * 8 {
@@ -45,7 +45,11 @@ proptest! {
             let mut rules = GetRules::new(&get_case.request);
             let mut blocks = vec![Vec::new(); expected.len()];
             let ended = read_get(&mut rules, &mut blocks, &damaged);
-            prop_assert!(ended.is_err(), "bit {} of {:?}", bit, get_case);
+            // Beyond a prefix's miss nothing counts, and frames that came there before it may have been exchanged.
+            let is_harmless = || {
+                get_case.request.order == GetOrder::Ready && get(&get_case.request, &damaged) == Ok(get_case.expected())
+            };
+            prop_assert!(ended.is_err() || is_harmless(), "bit {} of {:?}", bit, get_case);
             // What had come whole before is right all the same.
             for (index, block) in blocks.iter().enumerate() {
                 if rules.is_whole(index) && get_case.blocks[index].is_ok() {

@@ -94,6 +94,7 @@ impl From<UpstreamError> for Refusal {
             }
             E::Unavailable(_) => Self::new(ErrorCode::UpstreamUnavailable, "the upstream store does not answer"),
             E::Body(error) => error.into(),
+            E::Damaged(what) => Self::new(ErrorCode::InvalidRequest, format!("what is stored can't be read: {what}")),
             error => Self::internal(&error),
         }
     }

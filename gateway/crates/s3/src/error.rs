@@ -61,6 +61,7 @@ pub(crate) fn of_upstream(error: UpstreamError) -> S3Error {
         E::SlowDown => s3_error!(SlowDown),
         E::Full => insufficient_storage(),
         E::Body(error) => of_body(&error),
+        E::Damaged(_) => of_miss(MissReason::Corrupt),
         E::Unavailable(_) => s3_error!(ServiceUnavailable, "The upstream store does not answer."),
         other => internal(&other),
     }
@@ -221,7 +222,7 @@ mod tests {
             (UpstreamError::Unavailable("refused".into()), 503),
             (UpstreamError::SlowDown, 503),
             (UpstreamError::Full, 507),
-            (UpstreamError::Damaged("x".into()), 500),
+            (UpstreamError::Damaged("x".into()), 404),
             (UpstreamError::NotSupported("tags"), 501),
         ] {
             assert_eq!(of_upstream(error).status_code().map(|s| s.as_u16()), Some(status));

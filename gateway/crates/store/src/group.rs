@@ -138,7 +138,7 @@ impl Core {
                 Ok(()) => return Ok(()),
                 Err(error) => {
                     may_be_committed |= error.is_outage();
-                    if !error.is_outage() || attempt == self.limits.upload_attempts {
+                    if !error.is_outage() || attempt == self.limits.commit_attempts {
                         break error;
                     }
                     tracing::warn!(bucket, %group, %error, attempt, "a group could not be committed; tried again");

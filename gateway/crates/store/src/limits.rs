@@ -31,8 +31,10 @@ pub struct Limits {
     pub pending_bytes: u64,
     /// How many of them are uploaded at the same time: the rest of the machine is for requests.
     pub uploads_at_once: usize,
-    /// Attempts to upload such a block before it is given up.
-    pub upload_attempts: u32,
+    /// How long such a block is tried to be uploaded while the upstream is out; then it is given up.
+    pub upload_patience: Duration,
+    /// Attempts to commit a group.
+    pub commit_attempts: u32,
     /// Pause after the first failed attempt; doubles with each one.
     pub upload_pause: Duration,
     /// Bytes of multipart uploads' parts kept in memory until Complete.
@@ -58,7 +60,8 @@ impl Limits {
             between_chunks: Duration::from_secs(10),
             pending_bytes: capacity_bytes / 4,
             uploads_at_once: 8,
-            upload_attempts: 5,
+            upload_patience: Duration::from_secs(60 * 60),
+            commit_attempts: 5,
             upload_pause: Duration::from_millis(200),
             part_bytes: capacity_bytes / 8,
             parts: 65_536,

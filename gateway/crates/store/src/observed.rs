@@ -22,7 +22,7 @@ pub(crate) struct Observed {
 }
 
 /// Calls that are answered soon whatever the objects' size: what is silent for long on them is out.
-const BRIEF: [&str; 4] = ["head", "get", "head_bucket", "tags"];
+const BRIEF: [&str; 5] = ["head", "get", "head_bucket", "tags", "delete"];
 /// Calls whose failure nobody else tells the operator of.
 const WRITES: [&str; 6] = ["put", "delete", "delete_many", "copy", "upload_part", "complete_multipart"];
 
@@ -36,12 +36,22 @@ impl Observed {
         Self { inner, breaker, metrics }
     }
 
+    /// The answer, unless the upstream turns out to be silent.
+    async fn answer_or_silence<T>(&self, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        tokio::select! {
+            biased;
+            result = call => result,
+            () = self.breaker.opened() => Err(UpstreamError::Unavailable("it does not answer".into())),
+        }
+    }
+
     /// The time of a read is that until its body begins.
     async fn timed<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
         let begun = Instant::now();
-        let result = match self.breaker.admit(BRIEF.contains(&operation)) {
+        let is_brief = BRIEF.contains(&operation);
+        let result = match self.breaker.admit(is_brief) {
             Ok(admitted) => {
-                let result = call.await;
+                let result = if is_brief { self.answer_or_silence(call).await } else { call.await };
                 admitted.ended(result.as_ref().map(|_| ()));
                 result
             }

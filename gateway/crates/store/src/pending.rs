@@ -19,6 +19,9 @@ use crate::ttl::{record_of, with_record};
 use crate::write::{block_info, written};
 use crate::{Result, WriteRequest, Written};
 
+/// Longest pause between two attempts to upload a block.
+const UPLOAD_PAUSE_MAX: Duration = Duration::from_secs(2);
+
 /// Bytes that were acknowledged and are not yet at the upstream: bounded.
 pub(crate) struct Backlog {
     bytes: Arc<watch::Sender<u64>>,
@@ -125,17 +128,17 @@ impl Core {
         put: PutRequest,
         block: &BlockBuf,
     ) -> std::result::Result<String, UpstreamError> {
+        let begun = Instant::now();
         let mut pause = self.limits.upload_pause;
-        let mut attempt = 1;
         loop {
             let payload = Payload::Bytes(block.to_bytes());
             match self.upstream.put(key.bucket(), key.key(), put.clone(), payload).await {
                 Ok(stored) => return Ok(stored.upstream_etag),
-                Err(error) if error.is_outage() && attempt < self.limits.upload_attempts => {
-                    tracing::warn!(%key, %error, attempt, "an upload failed and will be tried again");
+                // It was acknowledged: an outage is waited for, and what it holds up is bounded by the backlog.
+                Err(error) if error.is_outage() && begun.elapsed() < self.limits.upload_patience => {
+                    tracing::debug!(%key, %error, "an upload failed and will be tried again");
                     sleep(pause).await;
-                    pause = pause.saturating_mul(2);
-                    attempt += 1;
+                    pause = pause.saturating_mul(2).min(UPLOAD_PAUSE_MAX);
                 }
                 Err(error) => return Err(error),
             }

@@ -160,7 +160,8 @@ impl Core {
         }
         match self.upstream.head(listed.key.bucket(), listed.key.key(), &Conditions::default()).await {
             Ok(info) => Ok(info.fingerprint() == Some(fingerprint)),
-            Err(UpstreamError::NoSuchKey) => Ok(false),
+            // What can't be read was stored for nobody knows what.
+            Err(UpstreamError::NoSuchKey | UpstreamError::Damaged(_)) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
@@ -175,7 +176,7 @@ impl Core {
                 Ok(true)
             }
             // Another's by now: what was known of it is out of date, and dropping the write forgets it.
-            Ok(_) => Ok(false),
+            Ok(_) | Err(UpstreamError::Damaged(_)) => Ok(false),
             Err(UpstreamError::NoSuchKey) => {
                 write.end(|tiers| tiers.note_absent(key, self.upstream.now()));
                 Ok(false)

@@ -42,6 +42,8 @@ impl Core {
                 write.end(|tiers| tiers.note_absent(key, self.upstream.now()));
                 return Ok(false);
             }
+            // Nothing that could be served.
+            Err(UpstreamError::Damaged(_)) => return Ok(false),
             Err(error) => {
                 // Nothing has changed.
                 write.end(|_| {});

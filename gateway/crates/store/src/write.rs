@@ -122,15 +122,23 @@ impl Core {
         Ok(block_info(record, stored.upstream_etag, request.attributes, tag_count))
     }
 
-    /// A PUT on the condition that nothing is there: a block that has expired, or was never committed, is nothing.
+    /// A PUT on the condition that nothing is there: a block that has expired, was never committed,
+    /// or can't be read is nothing.
     async fn put_over_nothing(&self, key: &BlockKey, put: PutRequest, body: &TakenIn) -> Result<Stored> {
         let retry = put.conditions.if_none_match.is_some().then(|| put.clone());
         let result = self.upstream.put(key.bucket(), key.key(), put, Payload::Bytes(body.bytes())).await;
         let (Err(UpstreamError::PreconditionFailed), Some(mut retry)) = (&result, retry) else { return Ok(result?) };
-        retry.conditions = self.conditions_ahead(key, &retry.conditions).await?;
-        if retry.conditions.if_none_match.is_some() {
+        match self.conditions_ahead(key, &retry.conditions).await {
             // Gone since.
-            return Err(StoreError::Upstream(UpstreamError::Conflict));
+            Ok(conditions) if conditions.if_none_match.is_some() => {
+                return Err(StoreError::Upstream(UpstreamError::Conflict));
+            }
+            Ok(conditions) => retry.conditions = conditions,
+            // What can't be read has no ETag to be replaced by.
+            Err(StoreError::Upstream(UpstreamError::Damaged(_))) => {
+                self.upstream.delete(key.bucket(), key.key()).await?;
+            }
+            Err(error) => return Err(error),
         }
         Ok(self.upstream.put(key.bucket(), key.key(), retry, Payload::Bytes(body.bytes())).await?)
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{Result, Upstream, UpstreamError};
@@ -44,6 +45,8 @@ struct Inner {
     upstream: Arc<dyn Upstream>,
     limits: BreakerLimits,
     state: Mutex<State>,
+    /// What `state` says, for those who wait for it.
+    is_open: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -75,7 +78,7 @@ impl Breaker {
     /// A closed breaker in front of `upstream`.
     #[must_use]
     pub fn new(upstream: Arc<dyn Upstream>, limits: BreakerLimits) -> Self {
-        Self(Arc::new(Inner { upstream, limits, state: Mutex::default() }))
+        Self(Arc::new(Inner { upstream, limits, state: Mutex::default(), is_open: watch::Sender::new(false) }))
     }
 
     /// Whether calls fail at once.
@@ -106,10 +109,28 @@ impl Breaker {
         Ok(Admitted { breaker: self.clone(), number })
     }
 
+    /// Waits until it is open. Whoever waits for an answer meanwhile notices the silence by this.
+    pub async fn opened(&self) {
+        let mut is_open = self.0.is_open.subscribe();
+        loop {
+            tokio::select! {
+                // An error would mean that the breaker, which is held here, is gone.
+                _ = is_open.wait_for(|is_open| *is_open) => return,
+                () = sleep(self.0.limits.silence_max / 4) => {
+                    let mut state = self.0.state.lock();
+                    if state.is_silent(Instant::now(), self.0.limits.silence_max) {
+                        self.open(&mut state, "no answer");
+                    }
+                }
+            }
+        }
+    }
+
     fn open(&self, state: &mut State, why: &str) {
         if std::mem::replace(&mut state.is_open, true) {
             return;
         }
+        self.0.is_open.send_replace(true);
         tracing::warn!(why, "the upstream does not answer: calls fail at once until it does");
         tokio::spawn(probe(Arc::downgrade(&self.0)));
     }
@@ -153,6 +174,7 @@ async fn probe(breaker: Weak<Inner>) {
             let mut state = inner.state.lock();
             // What waited through the outage says nothing of what follows.
             *state = State { last_number: state.last_number, answered_at: Some(Instant::now()), ..State::default() };
+            inner.is_open.send_replace(false);
             tracing::info!("the upstream answers again");
             return;
         }
@@ -235,5 +257,14 @@ mod tests {
             sleep(LIMITS.probe_pause).await;
         }
         assert!(breaker.admit(true).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_call_that_waits_alone_notices_the_silence() {
+        let directory = tempfile::tempdir().unwrap();
+        let limits = BreakerLimits { silence_max: Duration::from_millis(20), ..LIMITS };
+        let breaker = Breaker::new(upstream(&directory).await, limits);
+        let Ok(_waits) = breaker.admit(true) else { panic!("it is closed") };
+        breaker.opened().await;
     }
 }

@@ -158,7 +158,7 @@ async fn a_commit_without_an_answer_is_tried_again() {
 async fn a_commit_that_may_have_come_through_takes_nothing_back() {
     for is_stored in [false, true] {
         // Fewer attempts than failures that open the breaker.
-        let limits = blockgate_store::Limits { upload_attempts: 3, ..limits() };
+        let limits = blockgate_store::Limits { commit_attempts: 3, ..limits() };
         let rig = rig_with(limits, 16 << 20, Duration::ZERO);
         let blocks = blocks(3, 1);
         rig.double.lose_puts_from(3, is_stored);

@@ -91,13 +91,14 @@ async fn a_copy_sees_what_was_acknowledged() {
 
 #[tokio::test]
 async fn an_upload_that_fails_is_tried_again_and_then_given_up() {
-    let rig = rig_with(Limits { upload_attempts: 3, ..limits() }, 16 << 20, Duration::ZERO);
-    rig.double.failing_puts.store(2, Ordering::SeqCst);
+    let rig = rig_with(Limits { upload_patience: Duration::from_secs(60), ..limits() }, 16 << 20, Duration::ZERO);
+    rig.double.failing_puts.store(20, Ordering::SeqCst);
     rig.put("async:k", b"block").await;
     rig.store.drain().await;
-    assert_eq!(at_upstream(&rig), 3);
+    assert_eq!(at_upstream(&rig), 21, "an outage is waited for");
     same(rig.another().bytes("async:k").await, "block");
-    rig.double.failing_puts.store(3, Ordering::SeqCst);
+    let rig = rig_with(Limits { upload_patience: Duration::ZERO, ..limits() }, 16 << 20, Duration::ZERO);
+    rig.double.failing_puts.store(1, Ordering::SeqCst);
     rig.put("async:lost", b"block").await;
     same(rig.bytes("async:lost").await, "block");
     rig.store.drain().await;

@@ -192,3 +192,29 @@ async fn acknowledged_blocks_survive_failing_uploads() {
     }
     assert!(there >= 18, "{there} of 20 with five attempts each");
 }
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_stops_nothing() {
+    let disk = Disk::new().await;
+    let store = disk.gateway();
+    let of_f = || with_meta(&[("kv-fingerprint", "f")]);
+    for key in ["bucket:sound", "bucket:damaged"] {
+        put(&store, key, b"block", of_f()).await;
+    }
+    drop(store);
+    let file = disk.folder.path().join("bucket/damaged");
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..bytes.len() - 3]).unwrap();
+    let store = disk.gateway();
+    let keys = blockgate_block::KeyList::new("bucket", "", "", vec!["damaged".into(), "sound".into()]).unwrap();
+    assert_eq!(store.touch(&keys, Duration::from_secs(60)).await.unwrap(), 1);
+    assert_eq!(store.delete_fingerprint("bucket", "f").await.unwrap(), 1, "the sound one");
+    let reason = missed(store.get(&named("bucket:damaged"), ReadRequest::default()).await);
+    assert_eq!(reason, MissReason::Corrupt);
+    let first = WriteRequest {
+        conditions: Conditions { if_none_match: Some("*".into()), ..Conditions::default() },
+        ..WriteRequest::default()
+    };
+    put(&store, "bucket:damaged", b"healed", first).await;
+    assert_eq!(get(&disk.gateway(), "bucket:damaged").await.1, "healed");
+}

@@ -314,7 +314,7 @@ impl World {
 }
 
 fn gateway(upstream: &Arc<dyn Upstream>) -> Arc<Store> {
-    let limits = Limits { upload_attempts: 2, ..limits() };
+    let limits = Limits { commit_attempts: 2, ..limits() };
     store_on(Arc::clone(upstream), limits, ARENA_BYTES, NEGATIVE_TTL, Metrics::new())
 }
 
