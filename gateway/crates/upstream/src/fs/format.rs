@@ -7,7 +7,8 @@
 //! publishes both, and any tool reads the payload: `head -c $((size - …))`, or simply the file's beginning.
 //!
 //! A file without a sound footer is not an object that was stored here: foreign, cut short, or damaged. It is never
-//! served, it is listed so that it can be found, and it can be overwritten and deleted.
+//! served, it is listed so that it can be found, and it can be overwritten and deleted. So is a file that was moved to where
+//! another key's would be.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -83,7 +84,7 @@ pub(super) struct Meta {
     /// The multipart upload that made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) upload: Option<Version>,
-    /// The key, in files that are not at a key's path.
+    /// The key. Files without it, of an earlier version, are believed to lie where they belong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) key: Option<String>,
     /// Of an unfinished upload: whether its parts' ETags are MD5s.

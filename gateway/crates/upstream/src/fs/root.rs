@@ -81,6 +81,9 @@ impl Root {
     pub(super) fn object(&self, bucket: &str, key: &str) -> Result<Object> {
         match self.current(bucket, key)? {
             None => Err(UpstreamError::NoSuchKey),
+            Some(Current::Sound(object)) if object.meta.key.as_deref().is_some_and(|other| other != key) => {
+                Err(UpstreamError::Damaged(format!("{key:?}: the file is of another key")))
+            }
             Some(Current::Sound(object)) => Ok(object),
             Some(Current::Damaged(damaged)) => Err(UpstreamError::Damaged(format!("{key:?}: {}", damaged.why))),
         }

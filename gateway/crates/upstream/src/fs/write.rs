@@ -112,7 +112,9 @@ pub(super) fn seal_and_publish(
     judge: Judge<'_>,
 ) -> Result<Stored> {
     let stored = Stored { upstream_etag: meta.etag.clone(), stored_at: meta.stored_at() };
-    let sealed = temp.seal(meta).map_err(failed("cannot write"))?;
+    // A file says whose it is: one that was moved is not taken for another object.
+    let meta = Meta { key: Some(key.to_owned()), ..meta.clone() };
+    let sealed = temp.seal(&meta).map_err(failed("cannot write"))?;
     publish(root, bucket, &KeyPath::of(key), sealed, judge)?;
     Ok(stored)
 }

@@ -60,6 +60,23 @@ async fn an_object_is_a_file_that_begins_with_its_bytes() {
 }
 
 #[tokio::test]
+async fn a_file_that_was_moved_is_not_taken_for_another_object() {
+    let (dir, fs) = store().await;
+    for key in ["a", "b"] {
+        put(&fs, key, key).await;
+    }
+    let at = |key: &str| dir.path().join("data/bucket").join(key);
+    std::fs::copy(at("a"), at("b")).unwrap();
+    std::fs::rename(at("a"), at("c")).unwrap();
+    for key in ["b", "c"] {
+        let error = fs.get("bucket", key, None, &NO).await.unwrap_err();
+        assert!(matches!(&error, UpstreamError::Damaged(why) if why.contains("of another key")), "{error}");
+        put(&fs, key, "new").await;
+        assert_eq!(get(&fs, key).await, b"new");
+    }
+}
+
+#[tokio::test]
 async fn etags_are_md5s_or_checksums() {
     let (_dir, fs) = store().await;
     put(&fs, "md5", "hello").await;
