@@ -1,6 +1,6 @@
 //! Reads settings out of a [tree](super::tree), gathers every mistake, and notes what is in force.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::RangeInclusive;
 
 use super::kinds::Kind;
@@ -52,16 +52,32 @@ pub(crate) struct Section<'r> {
     origin: Origin,
     settings: Table,
     known: Vec<&'static str>,
+    /// Whether its head stands among what is in force: it comes with the first setting.
+    is_headed: Cell<bool>,
 }
 
 impl<'r> Section<'r> {
     /// The whole tree, whose settings are the sections.
     pub(crate) fn root(report: &'r Report, settings: Table) -> Self {
-        Self { report, label: String::new(), origin: Origin::Default, settings, known: Vec::new() }
+        Self {
+            report,
+            label: String::new(),
+            origin: Origin::Default,
+            settings,
+            known: Vec::new(),
+            is_headed: Cell::new(true),
+        }
     }
 
     fn new(report: &'r Report, label: String, setting: Option<Setting>) -> Self {
-        let mut section = Self { report, label, origin: Origin::Default, settings: Table::new(), known: Vec::new() };
+        let mut section = Self {
+            report,
+            label,
+            origin: Origin::Default,
+            settings: Table::new(),
+            known: Vec::new(),
+            is_headed: Cell::new(false),
+        };
         if let Some(setting) = setting {
             section.origin = setting.origin;
             match setting.value {
@@ -69,7 +85,6 @@ impl<'r> Section<'r> {
                 _ => report.mistake(format!("{}: {} is a section, not a value", section.origin, section.label)),
             }
         }
-        report.in_force.borrow_mut().push(InForce::Section(section.label.clone()));
         section
     }
 
@@ -254,7 +269,11 @@ impl<'r> Section<'r> {
     }
 
     fn in_force(&self, name: &'static str, value: String, origin: Origin) {
-        self.report.in_force.borrow_mut().push(InForce::Setting { name, value, origin });
+        let mut in_force = self.report.in_force.borrow_mut();
+        if !self.is_headed.replace(true) {
+            in_force.push(InForce::Section(self.label.clone()));
+        }
+        in_force.push(InForce::Setting { name, value, origin });
     }
 
     /// Refuses every setting that was not asked for.

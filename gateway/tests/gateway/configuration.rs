@@ -78,6 +78,20 @@ fn check_shows_what_is_in_force_and_tries_the_upstream() {
 }
 
 #[test]
+fn what_check_shows_can_be_read_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let keys = "[[access]]\naccess_key = \"one\"\nsecret_key = \"secret-one\"\n[[access]]\naccess_key = \"two\"\nsecret_key = \"secret-two\"\n";
+    fs::write(directory.path().join("two.toml"), keys).unwrap();
+    let output = run(directory.path(), &["check", "--offline", "--config", "two.toml"], &[]);
+    let shown = text(output.stdout);
+    let (toml, _) = shown.split_once("\n\nmemory: ").unwrap();
+    let table: toml::Table =
+        toml.replace("(hidden)", "\"hidden\"").parse().unwrap_or_else(|error| panic!("{error}\n{toml}"));
+    let access = table["access"].as_array().unwrap();
+    assert_eq!((access[0]["access_key"].as_str(), access[1]["access_key"].as_str()), (Some("one"), Some("two")));
+}
+
+#[test]
 fn check_creates_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let output = run(directory.path(), &["check"], &[("MEMORY__CAPACITY", "64MiB")]);

@@ -1,5 +1,6 @@
 //! Renewing the time to live of blocks, without their bytes passing through.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +24,9 @@ impl Store {
             return Err(StoreError::Upstream(UpstreamError::NotSupported("times to live in a passthrough bucket")));
         }
         check_ttl(ttl)?;
-        let each_key = (0..keys.len()).map(|index| keys.get(index));
+        // Each once, however often it is named.
+        let distinct: HashSet<BlockKey> = (0..keys.len()).map(|index| keys.get(index)).collect();
+        let each_key = distinct.into_iter();
         let outcomes = each(each_key, CALLS_AT_ONCE_MAX, |key| {
             let core = Arc::clone(&self.core);
             to_the_end(async move { core.touch(&key, ttl).await })
