@@ -1,0 +1,12 @@
+//! The staging tier: blocks on local NVMe, in an append-only log of fixed-size segments.
+//!
+//! It is a cache of what the upstream has, and a buffer of what the upstream does not have yet. What [`Staging::put`]
+//! acknowledged survives a crash. Whatever is read is checked: its key in full, its checksums, that its segment still is the
+//! one it was written to; what fails is dropped and counted.
+
+mod types;
+
+pub use types::{
+    Bytes4k, Engine, Entry, NewBlock, OpenError, PendingBlock, PutError, ReadError, RemoveError, Settings, Staged, Stats,
+    Summary, Version,
+};
