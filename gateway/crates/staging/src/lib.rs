@@ -4,9 +4,11 @@
 //! acknowledged survives a crash. Whatever is read is checked: its key in full, its checksums, that its segment still is the
 //! one it was written to; what fails is dropped and counted.
 
+mod staging;
 mod types;
 
+pub use staging::{Clock, Staging, Told};
 pub use types::{
-    Bytes4k, Engine, Entry, NewBlock, OpenError, PendingBlock, PutError, ReadError, RemoveError, Settings, Staged, Stats,
-    Summary, Version,
+    Bytes4k, Engine, Entry, NewBlock, OpenError, PendingBlock, PutError, ReadError, RemoveError, Settings, Staged,
+    Stats, Summary, Version,
 };
