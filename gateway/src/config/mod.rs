@@ -3,9 +3,11 @@
 //! [`Config::load`] refuses unknown, malformed and contradictory settings, all at once, each with the place where it was
 //! given and what is accepted there. What is in force, and why, can be printed.
 
+mod buckets;
 mod kinds;
 mod reader;
 mod sections;
+mod staging;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -42,6 +44,8 @@ pub(crate) struct Config {
     pub(crate) memory_capacity_bytes: u64,
     /// `[index]`.
     pub(crate) index: Index,
+    /// `[staging]`; none is no staging.
+    pub(crate) staging: Option<blockgate_staging::Settings>,
     /// `[[bucket]]`.
     pub(crate) buckets: BucketPolicies,
     /// `[telemetry]`.

@@ -5,19 +5,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use blockgate_auth::{AccessKey, AccessKeys, Permission, Secret};
-use blockgate_store::{BucketPolicies, BucketPolicy, Mode, OnUpstreamError, WriteMode};
 use blockgate_telemetry::LogFormat;
 use blockgate_upstream::S3Settings;
 
+use super::buckets::buckets;
 use super::kinds::{HostPort, Kind, Size, words};
 use super::reader::Section;
+use super::staging::staging;
 use super::tree::Value;
 use super::{Config, Index, Limits, Listener, Server, Telemetry, Tls, Upstream};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
-const DAY: Duration = Duration::from_secs(86_400);
 
 /// Where S3 is served by default.
 const LISTEN: &str = "127.0.0.1:9800";
@@ -31,12 +31,6 @@ enum UpstreamKind {
 }
 
 words!(UpstreamKind, "\"fs\" or \"s3\"", "fs" => UpstreamKind::Fs, "s3" => UpstreamKind::S3);
-words!(Mode, "\"kv\" or \"passthrough\"", "kv" => Mode::Kv, "passthrough" => Mode::Passthrough);
-words!(
-    WriteMode, "\"through\" or \"async\" (\"back\" needs staging, which this version does not have)",
-    "through" => WriteMode::Through, "async" => WriteMode::Async,
-);
-words!(OnUpstreamError, "\"miss\" or \"error\"", "miss" => OnUpstreamError::Miss, "error" => OnUpstreamError::Error);
 words!(Permission, "\"read\" or \"write\"", "read" => Permission::Read, "write" => Permission::Write);
 words!(LogFormat, "\"text\" or \"json\"", "text" => LogFormat::Text, "json" => LogFormat::Json);
 
@@ -58,7 +52,7 @@ impl Kind for BucketName {
 
 /// A bucket's name with `*` for any run of characters and `?` for one.
 #[derive(PartialEq, Eq)]
-struct BucketPattern(String);
+pub(super) struct BucketPattern(pub(super) String);
 
 impl Kind for BucketPattern {
     const ACCEPTED: &'static str = "a bucket name, in which * stands for any run of characters and ? for one";
@@ -120,13 +114,15 @@ pub(super) fn read(root: &mut Section<'_>, variables: &BTreeMap<String, String>)
     if matches!(upstream, Upstream::S3(_)) && access.is_empty() {
         root.mistake("[[access]]: missing; kind = \"s3\" needs at least one access_key and secret_key");
     }
+    let staging = root.section_if_given("staging").map(|section| staging(section, &upstream));
     Config {
         server: server(root.section("server")),
         access,
         upstream,
         memory_capacity_bytes: memory(root.section("memory")),
         index: index(root.section("index")),
-        buckets: buckets(root.sections("bucket")),
+        buckets: buckets(root.sections("bucket"), staging.is_some()),
+        staging,
         telemetry: telemetry(root.section("telemetry")),
         in_force: Vec::new(),
     }
@@ -350,42 +346,6 @@ fn index(mut section: Section<'_>) -> Index {
     };
     section.end();
     index
-}
-
-fn buckets(sections: Vec<Section<'_>>) -> BucketPolicies {
-    let mut rules: Vec<(String, BucketPolicy)> = Vec::new();
-    for mut section in sections {
-        let origin = section.origin_of("name");
-        let name = section.required("name", BucketPattern::ACCEPTED, BucketPattern(String::new())).0;
-        if let Some((earlier, _)) = rules.iter().find(|(earlier, _)| *earlier == name || earlier == "*") {
-            section.refuse("name", &origin, &format!("{name:?} never applies: {earlier:?} comes first"));
-        }
-        rules.push((name, bucket(section)));
-    }
-    BucketPolicies::new(rules, BucketPolicy::default())
-}
-
-fn bucket(mut section: Section<'_>) -> BucketPolicy {
-    const KV_ONLY: [&str; 6] =
-        ["write", "ttl", "require_fingerprint", "deadline_ms", "on_upstream_error", "max_block_bytes"];
-    let default = BucketPolicy::default();
-    let mode = section.get("mode", default.mode);
-    if mode == Mode::Passthrough {
-        section.forbid(&KV_ONLY, "mode = \"passthrough\" has no use for it");
-        section.end();
-        return BucketPolicy { mode, ..default };
-    }
-    let policy = BucketPolicy {
-        mode,
-        write: section.get("write", default.write),
-        ttl: section.optional_within("ttl", SECOND..=3_660 * DAY),
-        require_fingerprint: section.get("require_fingerprint", default.require_fingerprint),
-        deadline: section.optional_within("deadline_ms", 1..=3_600_000).map(Duration::from_millis),
-        on_upstream_error: section.get("on_upstream_error", default.on_upstream_error),
-        max_block_bytes: section.within("max_block_bytes", Size(default.max_block_bytes), Size(1)..=Size(5 << 30)).0,
-    };
-    section.end();
-    policy
 }
 
 fn telemetry(mut section: Section<'_>) -> Telemetry {

@@ -1,5 +1,8 @@
 //! What the configuration accepts and how it refuses.
 
+use blockgate_staging::Engine;
+use blockgate_store::WriteMode;
+
 use super::*;
 
 fn load(text: &str, variables: &[(&str, &str)]) -> Result<Config, Vec<String>> {
@@ -44,9 +47,10 @@ fn unknown_settings_are_refused_with_their_place() {
         ["BLOCKGATE__MEMORY__CAPASITY: unknown setting; accepted: capacity"]
     );
     assert_eq!(
-        mistakes("[staging]\npath = \"/x\"\n", &[]),
+        mistakes("[stage]\npath = \"/x\"\n", &[]),
         [
-            "blockgate.toml:1: staging: unknown section; accepted: access, bucket, index, memory, server, telemetry, upstream"
+            "blockgate.toml:1: stage: unknown section; accepted: access, bucket, index, memory, server, staging, telemetry, \
+             upstream"
         ]
     );
     assert_eq!(
@@ -215,17 +219,14 @@ fn buckets() {
                 mode = \"passthrough\"\n";
     let config = load(text, &[]).unwrap();
     let policy = config.buckets.of("a-1");
-    assert_eq!(policy.write, blockgate_store::WriteMode::Async);
+    assert_eq!(policy.write, WriteMode::Async);
     assert_eq!(policy.ttl, Some(Duration::from_secs(7 * 86_400)));
     assert_eq!(policy.deadline, Some(Duration::from_millis(50)));
     assert_eq!(config.buckets.of("b").mode, blockgate_store::Mode::Passthrough);
 
     assert_eq!(
         mistakes("[[bucket]]\nname = \"a\"\nwrite = \"back\"\n", &[]),
-        [
-            "blockgate.toml:3: [[bucket]] write: \"back\" is not accepted; accepted: \"through\" or \"async\" (\"back\" needs \
-          staging, which this version does not have)"
-        ]
+        ["blockgate.toml:3: [[bucket]] write: \"back\" needs [staging]; accepted: \"through\" or \"async\""]
     );
     assert_eq!(
         mistakes("[[bucket]]\nname = \"*\"\n[[bucket]]\nname = \"b\"\n", &[]),
@@ -261,4 +262,88 @@ fn no_message_shows_a_secret() {
 fn sections_are_sections() {
     assert_eq!(mistakes("server = 5\n", &[]), ["blockgate.toml:1: [server] is a section, not a value"]);
     assert_eq!(mistakes("[access]\nx = 1\n", &[]), ["blockgate.toml:1: [[access]] is a list of sections"]);
+}
+
+fn staging(settings: &str) -> Result<blockgate_staging::Settings, Vec<String>> {
+    load(&format!("[staging]\n{settings}"), &[]).map(|config| config.staging.unwrap())
+}
+
+#[test]
+fn staging_is_off_unless_it_is_configured() {
+    let config = load("", &[]).unwrap();
+    assert!(config.staging.is_none());
+    assert_eq!(config.buckets.of("any").write, WriteMode::Through);
+}
+
+#[test]
+fn staging_needs_a_directory_and_a_capacity() {
+    let settings = staging("path = \"/nvme\"\ncapacity = \"1TiB\"\n").unwrap();
+    assert_eq!(settings.path, PathBuf::from("/nvme"));
+    assert_eq!((settings.capacity_bytes, settings.segment_bytes), (1 << 40, 256 << 20));
+    assert_eq!((settings.pending_bytes_max, settings.daily_write_bytes), (1 << 39, None));
+    assert_eq!(settings.engine, Engine::Auto);
+    assert_eq!(
+        staging("segment = \"64MiB\"\n").unwrap_err(),
+        [
+            "blockgate.toml:1: [staging] path: missing; [staging] needs a directory on a local disk",
+            "blockgate.toml:1: [staging] capacity: missing; [staging] needs to know how much of the disk it may take",
+        ]
+    );
+    assert_eq!(
+        staging("path = \"/nvme\"\ncapacity = \"1TiB\"\nsegments = 4\n").unwrap_err(),
+        ["blockgate.toml:4: [staging] segments: unknown setting; accepted: capacity, daily_write_budget, engine, \
+             max_pending, path, segment"]
+    );
+}
+
+#[test]
+fn what_staging_settings_accept() {
+    let text = "path = \"/nvme\"\ncapacity = \"64MiB\"\nsegment = \"8MiB\"\nengine = \"threads\"\n\
+                daily_write_budget = \"2TiB\"\nmax_pending = \"48MiB\"\n";
+    let settings = staging(text).unwrap();
+    assert_eq!((settings.segment_bytes, settings.engine), (8 << 20, Engine::Threads));
+    assert_eq!((settings.pending_bytes_max, settings.daily_write_bytes), (48 << 20, Some(2 << 40)));
+    for (given, mistake) in [
+        ("engine = \"uring\"", "engine: \"uring\" is not accepted; accepted: \"auto\", \"io_uring\" or \"threads\""),
+        ("segment = \"17MiB\"", "segment: larger than a quarter of capacity; accepted: at most \"16MiB\""),
+        ("segment = \"512KiB\"", "segment: \"512KiB\" is out of range; accepted: \"1MiB\" to \"16GiB\""),
+        ("segment = 1048577", "segment: not a multiple of 4KiB"),
+        ("max_pending = \"49MiB\"", "max_pending: \"49MiB\" is out of range; accepted: 1 to \"48MiB\""),
+    ] {
+        let mistakes = staging(&format!("path = \"/nvme\"\ncapacity = \"64MiB\"\n{given}\n")).unwrap_err();
+        assert_eq!(mistakes, [format!("blockgate.toml:4: [staging] {mistake}")]);
+    }
+    assert_eq!(
+        staging("path = \"/nvme\"\ncapacity = \"3MiB\"\n").unwrap_err(),
+        ["blockgate.toml:3: [staging] capacity: \"3MiB\" is out of range; accepted: \"4MiB\" to \"1024TiB\""]
+    );
+}
+
+#[test]
+fn a_small_capacity_has_small_segments() {
+    for (capacity, segment_mib) in [("4MiB", 1), ("6MiB", 1), ("100MiB", 25), ("1GiB", 256), ("4GiB", 256)] {
+        let settings = staging(&format!("path = \"/nvme\"\ncapacity = \"{capacity}\"\n")).unwrap();
+        assert_eq!(settings.segment_bytes, segment_mib << 20, "{capacity}");
+    }
+}
+
+#[test]
+fn staging_and_blocks_do_not_lie_in_one_another() {
+    for path in ["blockgate-data", "./blockgate-data/staging", "."] {
+        assert_eq!(
+            staging(&format!("path = {path:?}\ncapacity = \"1GiB\"\n")).unwrap_err(),
+            ["blockgate.toml:2: [staging] path: it and [upstream] path must not hold one another"],
+            "{path}"
+        );
+    }
+    staging("path = \"blockgate-data-staging\"\ncapacity = \"1GiB\"\n").unwrap();
+}
+
+#[test]
+fn with_staging_blocks_are_written_back_unless_a_bucket_says_otherwise() {
+    let text = "[staging]\npath = \"/nvme\"\ncapacity = \"1TiB\"\n[[bucket]]\nname = \"a\"\nwrite = \"through\"\n\
+                [[bucket]]\nname = \"b\"\nttl = \"7d\"\n";
+    let buckets = load(text, &[]).unwrap().buckets;
+    let modes = ["a", "b", "c"].map(|name| buckets.of(name).write);
+    assert_eq!(modes, [WriteMode::Through, WriteMode::Back, WriteMode::Back]);
 }

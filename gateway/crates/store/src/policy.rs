@@ -18,6 +18,8 @@ pub enum WriteMode {
     /// After the upstream has the block.
     #[default]
     Through,
+    /// After the staging log has it: a crash does not lose it. Through where staging can't take it.
+    Back,
     /// After memory has it.
     Async,
 }
