@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 
 use self::extents::Extents;
 use self::mapping::Mapping;
-pub use self::slot::{BlockBuf, BlockReader, BlockWriter, SlotFull};
+pub use self::slot::{BlockBuf, BlockReader, BlockWriter, SlotFull, SlotTarget};
 
 /// What slots are rounded up to: the page size, which is also the alignment of every slot.
 const GRANULE_BYTES: u64 = 4096;

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use thiserror::Error;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{BlockEtag, Crc64};
 
@@ -198,6 +199,12 @@ impl ObjectInfo {
     }
 }
 
+/// A fingerprint as tables and the staging log keep it; 0 is none. The same in every process.
+#[must_use]
+pub fn fingerprint_hash(fingerprint: Option<&str>) -> u64 {
+    fingerprint.map_or(0, |text| xxh3_64(text.as_bytes()).max(1))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -223,6 +230,14 @@ mod tests {
             prop_assume!(!text.starts_with("v=1;crc64nvme="));
             prop_assert!(BlockRecord::parse(&text).is_err());
         }
+    }
+
+    #[test]
+    fn a_fingerprint_has_one_hash_in_every_process() {
+        assert_eq!(fingerprint_hash(None), 0);
+        // As the reference implementation of XXH3 says: logs on disk hold these.
+        assert_eq!(fingerprint_hash(Some("")), 0x2d06_8005_38d3_94c2);
+        assert_ne!(fingerprint_hash(Some("a")), fingerprint_hash(Some("b")));
     }
 
     #[test]

@@ -14,12 +14,13 @@ mod info;
 mod key;
 mod keys;
 
-pub use arena::{Arena, ArenaStats, BlockBuf, BlockReader, BlockWriter, SlotFull};
+pub use arena::{Arena, ArenaStats, BlockBuf, BlockReader, BlockWriter, SlotFull, SlotTarget};
 pub use blockgate_api::{Crc64, Crc64Hasher, MissReason, Tier};
 pub use etag::BlockEtag;
 pub use glob::glob_matches;
 pub use info::{
     Attributes, BlockRecord, FINGERPRINT_META, GroupId, ObjectInfo, RECORD_META, RecordError, TTL_META, TTL_TAG,
+    fingerprint_hash,
 };
 pub use key::{BlockKey, Digest, KEY_BYTES_MAX, KeyError, RESERVED_PREFIX};
 pub use keys::KeyList;

@@ -2,11 +2,10 @@
 //!
 //! Nothing here is the truth; the upstream is. [`crate::keys`] decides what may enter and when it must go.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use blockgate_block::{Arena, BlockBuf, BlockKey, BlockWriter, ObjectInfo};
+use blockgate_block::{Arena, BlockBuf, BlockKey, BlockWriter, ObjectInfo, fingerprint_hash};
 use blockgate_index::{Index, Presence, Record};
 use blockgate_tier::memory::{Leased, MemoryBlock, MemoryTier};
 use moka::sync::Cache;
@@ -131,15 +130,6 @@ impl Tiers {
         self.infos.invalidate(key);
         self.index.remove(key.digest());
     }
-}
-
-/// A fingerprint as the index keeps it; 0 is none. Only ever compared within one process.
-pub(crate) fn fingerprint_hash(fingerprint: Option<&str>) -> u64 {
-    fingerprint.map_or(0, |text| {
-        let mut hasher = DefaultHasher::new();
-        text.hash(&mut hasher);
-        hasher.finish().max(1)
-    })
 }
 
 fn milliseconds(at: SystemTime) -> u64 {

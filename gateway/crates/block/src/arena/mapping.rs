@@ -1,4 +1,4 @@
-//! The mapped memory, and the only code of the gateway that touches it by pointer.
+//! The mapped memory. Nothing else touches it by pointer, but devices that fill a [`SlotTarget`](super::SlotTarget).
 #![allow(unsafe_code)]
 
 use std::io;
@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 
 /// Zeroed memory, readable and writable for as long as this lives, moved and resized by nobody.
 ///
-/// No reference to it is kept here: bytes are reached by [`Mapping::write`] and [`Mapping::read`] alone, whose callers
-/// promise not to read what is being written.
+/// No reference to it is kept here: bytes are reached by [`Mapping::write`], [`Mapping::read`] and [`Mapping::address`]
+/// alone, whose callers promise not to read what is being written.
 #[derive(Debug)]
 pub(super) struct Mapping {
     base: NonNull<u8>,
@@ -49,6 +49,12 @@ impl Mapping {
         // SAFETY: `pointer` checked the bounds; the memory is initialised, as it began as zeros; `u8` has no alignment;
         // it stays mapped while `self` is borrowed; the caller vouches that nobody writes it meanwhile.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), len) }
+    }
+
+    /// Where the `len` bytes at `offset` are. Panics where they are out of bounds. To use it takes the promises of
+    /// [`Mapping::write`] and [`Mapping::read`].
+    pub(super) fn address(&self, offset: usize, len: usize) -> *mut u8 {
+        self.pointer(offset, len).as_ptr()
     }
 
     fn pointer(&self, offset: usize, len: usize) -> NonNull<u8> {

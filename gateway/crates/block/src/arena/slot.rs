@@ -2,6 +2,7 @@
 //!
 //! Every slot has one [`BlockWriter`] at most. It appends, then publishes how far it came; readers look at nothing beyond
 //! that mark, and what lies before it never changes while anyone holds the slot. That is all the synchronisation there is.
+//! A slot to be filled by a device, a [`SlotTarget`], has no other handle at all until it is a whole block.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -11,7 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use thiserror::Error;
 
-use super::Shared;
+use super::{Arena, GRANULE_BYTES, Shared};
+
+/// What lies behind a block in its slot.
+const ZEROS: [u8; GRANULE_BYTES as usize] = [0; GRANULE_BYTES as usize];
 
 /// A part of the arena that nobody else has. Given back when dropped, that is when the last handle goes.
 #[derive(Debug)]
@@ -35,6 +39,21 @@ impl Slot {
         // SAFETY: the range is published. Writers write beyond the mark only, and the mark never falls, so that nobody
         // writes the range until the slot is dropped, which outlives the borrow; the acquire orders the writes before.
         Some(unsafe { self.arena.mapping.read(self.offset + range.start, range.len()) })
+    }
+
+    /// What the slot takes of the arena: at least its length.
+    fn padded_len(&self) -> usize {
+        // Within the mapping, as the slot is.
+        Arena::slot_bytes(self.len as u64) as usize
+    }
+
+    /// Clears what lies behind the block, so that no bytes of others leave with it.
+    ///
+    /// # Safety
+    /// Until this returns, nobody else reads or writes beyond the block's length within the slot.
+    unsafe fn clear_padding(&self) {
+        // SAFETY: the range lies within this slot, which the free list gave to nobody else; the caller vouches for the rest.
+        unsafe { self.arena.mapping.write(self.offset + self.len, &ZEROS[..self.padded_len() - self.len]) };
     }
 }
 
@@ -130,7 +149,71 @@ impl BlockWriter {
     /// # Errors
     /// The writer back where `len < capacity`.
     pub fn finish(self) -> Result<BlockBuf, Self> {
-        if self.len == self.slot.len { Ok(BlockBuf { slot: self.slot }) } else { Err(self) }
+        if self.len != self.slot.len {
+            return Err(self);
+        }
+        // SAFETY: what lies behind the block is read through a `BlockBuf` only, and there is none yet.
+        unsafe { self.slot.clear_padding() };
+        Ok(BlockBuf { slot: self.slot })
+    }
+
+    /// The slot for a device to fill at once, in place of appending.
+    ///
+    /// # Errors
+    /// The writer back where something was written, or where a [`BlockReader`] of it lives: so nobody sees what the device
+    /// wrote before it was checked.
+    pub fn into_target(mut self) -> Result<SlotTarget, Self> {
+        if self.len == 0 && Arc::get_mut(&mut self.slot).is_some() {
+            Ok(SlotTarget { slot: self.slot })
+        } else {
+            Err(self)
+        }
+    }
+}
+
+/// A slot that nobody else can reach, to be filled by a device through its address. Dropped, it is free again: whoever gave
+/// the address away keeps this until the device is done.
+#[derive(Debug)]
+pub struct SlotTarget {
+    slot: Arc<Slot>,
+}
+
+impl SlotTarget {
+    /// Where it begins: aligned to 4 KiB, initialised, valid for reads and writes of [`SlotTarget::capacity`] bytes while
+    /// this lives.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.slot.arena.mapping.address(self.slot.offset, self.slot.padded_len())
+    }
+
+    /// How many bytes may be written: the block's length rounded up to whole granules of 4 KiB.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.slot.padded_len() as u64
+    }
+
+    /// The block's length.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.slot.len as u64
+    }
+
+    /// Whether the block has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slot.len == 0
+    }
+
+    /// The block that was written there. What was written behind it is cleared.
+    ///
+    /// # Safety
+    /// Nobody writes through the address any more, and what was written happened before this call.
+    #[must_use]
+    pub unsafe fn filled(self) -> BlockBuf {
+        // SAFETY: no other handle to the slot was ever there since it became a target, and the device is done with it.
+        unsafe { self.slot.clear_padding() };
+        self.slot.published.store(self.slot.len, Ordering::Release);
+        BlockBuf { slot: self.slot }
     }
 }
 
@@ -190,6 +273,14 @@ impl BlockBuf {
     pub fn as_slice(&self) -> &[u8] {
         // A whole block is published whole.
         self.slot.get(0..self.slot.len).unwrap_or_default()
+    }
+
+    /// The bytes and zeros behind them up to a multiple of 4 KiB, at an address that is one too: what direct I/O writes.
+    #[must_use]
+    pub fn padded(&self) -> &[u8] {
+        // SAFETY: the block is published whole, its padding was cleared before there was a `BlockBuf`, and nobody writes
+        // either until the slot is dropped, which outlives the borrow.
+        unsafe { self.slot.arena.mapping.read(self.slot.offset, self.slot.padded_len()) }
     }
 
     /// A part of the block, without a copy. None where the range is not within it.

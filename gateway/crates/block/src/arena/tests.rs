@@ -194,6 +194,57 @@ fn slots_reused_across_threads_never_mix() {
     assert_eq!(arena.stats().used_bytes, 0);
 }
 
+/// What a device does, and what it leaves behind the block.
+#[expect(unsafe_code)]
+fn fill(target: SlotTarget, bytes: &[u8]) -> BlockBuf {
+    assert!(bytes.len() as u64 <= target.capacity());
+    // SAFETY: within the capacity, and the target outlives the copy.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target.as_ptr(), bytes.len()) };
+    // SAFETY: written above, by this thread.
+    unsafe { target.filled() }
+}
+
+#[test]
+fn a_device_fills_a_slot_and_leaves_nothing_behind_the_block() {
+    let arena = arena(3);
+    let target = arena.allocate(4097).expect("room").into_target().expect("untouched");
+    assert_eq!((target.len(), target.is_empty(), target.capacity()), (4097, false, 2 * GRANULE_BYTES));
+    assert_eq!(target.as_ptr() as usize % 4096, 0);
+    let block = fill(target, &[7; 8192]);
+    assert_eq!((block.len(), block.as_slice()), (4097, &[7; 4097][..]));
+    assert_eq!(block.to_bytes(), block.as_slice());
+    assert_eq!(block.padded()[..4097], [7; 4097]);
+    assert_eq!(block.padded()[4097..], [0; 4095], "others' bytes do not leave with it");
+    assert_eq!(block.padded().as_ptr() as usize % 4096, 0);
+    let empty = fill(arena.allocate(0).expect("room").into_target().expect("untouched"), b"x");
+    assert_eq!((empty.as_slice(), empty.padded()), (&[][..], &[0; 4096][..]));
+    drop((block, empty));
+    assert_eq!(arena.stats().used_bytes, 0);
+}
+
+#[test]
+fn what_was_in_a_slot_before_is_not_behind_the_next_block() {
+    let arena = arena(1);
+    drop(block(&arena, &[9; 4096]));
+    assert_eq!(block(&arena, b"abc").padded(), [b"abc".as_slice(), &[0; 4093]].concat());
+}
+
+#[test]
+fn only_a_slot_that_nobody_else_sees_is_given_to_a_device() {
+    let arena = arena(1);
+    let writer = arena.allocate(4).expect("room");
+    let reader = writer.reader();
+    let mut writer = writer.into_target().expect_err("a reader would see what was not checked");
+    drop(reader);
+    writer.append(b"a").expect("it fits");
+    let writer = writer.into_target().expect_err("something was written");
+    drop(writer);
+    let target = arena.allocate(4).expect("room").into_target().expect("untouched");
+    assert!(arena.allocate(4).is_none());
+    drop(target);
+    assert_eq!(arena.stats().used_bytes, 0);
+}
+
 #[cfg(not(miri))]
 mod mapped {
     use rustix::fs::ftruncate;

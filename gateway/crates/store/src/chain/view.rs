@@ -5,13 +5,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use blockgate_block::{BlockKey, Digest, KeyList, MissReason, ObjectInfo};
+use blockgate_block::{BlockKey, Digest, KeyList, MissReason, ObjectInfo, fingerprint_hash};
 use blockgate_index::Presence;
 use blockgate_upstream::UpstreamError;
 
 use crate::conditions::judge_read;
 use crate::core::Core;
-use crate::tiers::fingerprint_hash;
 use crate::{BucketPolicy, OnUpstreamError, ReadRequest, StoreError};
 
 /// Keys that the index is asked about in one go, and in the first one.
