@@ -94,8 +94,8 @@ impl Index {
 
     /// Keeps what is known of a block, instead of what was known before.
     ///
-    /// Only `in_memory` is not overwritten by `false`: the memory tier says so by [`Index::set_in_memory`], and whoever
-    /// learned of a block elsewhere does not know better.
+    /// Only `in_memory` and `in_staging` are not overwritten by `false`: the tiers say so by [`Index::set_in_memory`] and
+    /// [`Index::set_in_staging`], and whoever learned of a block elsewhere does not know better.
     pub fn insert(&self, digest: Digest, record: Record) {
         self.put(digest, Slot::present(digest, &record));
     }
@@ -113,6 +113,11 @@ impl Index {
     /// Told by the memory tier. Nothing changes for a block that is not known to be present.
     pub fn set_in_memory(&self, digest: Digest, in_memory: bool) {
         self.shard(digest).write().set_in_memory(digest, in_memory);
+    }
+
+    /// Told by the staging tier. Nothing changes for a block that is not known to be present.
+    pub fn set_in_staging(&self, digest: Digest, in_staging: bool) {
+        self.shard(digest).write().set_in_staging(digest, in_staging);
     }
 
     /// How many entries there are, absences included, old ones too.

@@ -17,7 +17,7 @@ pub struct Record {
     pub fingerprint: u64,
     /// It is in host memory: a hint, see `blockgate_tier::memory`.
     pub in_memory: bool,
-    /// It is on local NVMe.
+    /// It is on local NVMe: a hint, as `in_memory`.
     pub in_staging: bool,
     /// It is in the shared store.
     pub in_upstream: bool,
@@ -91,7 +91,7 @@ impl Slot {
             expires_at_ms: self.until_ms,
             fingerprint: self.fingerprint,
             in_memory: self.is_in_memory(),
-            in_staging: self.has(IN_STAGING),
+            in_staging: self.is_in_staging(),
             in_upstream: self.has(IN_UPSTREAM),
         }
     }
@@ -109,11 +109,24 @@ impl Slot {
         self.has(IN_MEMORY)
     }
 
+    pub(crate) fn is_in_staging(&self) -> bool {
+        self.has(IN_STAGING)
+    }
+
     /// Says where a present block is; an absence stays one.
     pub(crate) fn set_in_memory(&mut self, in_memory: bool) {
-        self.len_and_flags &= !IN_MEMORY;
-        if in_memory && !self.is_absent() {
-            self.len_and_flags |= IN_MEMORY;
+        self.set(IN_MEMORY, in_memory);
+    }
+
+    /// As [`Self::set_in_memory`].
+    pub(crate) fn set_in_staging(&mut self, in_staging: bool) {
+        self.set(IN_STAGING, in_staging);
+    }
+
+    fn set(&mut self, flag: u64, is_there: bool) {
+        self.len_and_flags &= !flag;
+        if is_there && !self.is_absent() {
+            self.len_and_flags |= flag;
         }
     }
 

@@ -36,6 +36,9 @@ impl Shard {
             if old.is_in_memory() {
                 new.set_in_memory(true);
             }
+            if old.is_in_staging() {
+                new.set_in_staging(true);
+            }
             *old = new;
             return;
         }
@@ -54,6 +57,12 @@ impl Shard {
     pub(crate) fn set_in_memory(&mut self, digest: Digest, in_memory: bool) {
         if let Some(slot) = self.table.find_mut(hash(digest), |slot| slot.digest() == digest) {
             slot.set_in_memory(in_memory);
+        }
+    }
+
+    pub(crate) fn set_in_staging(&mut self, digest: Digest, in_staging: bool) {
+        if let Some(slot) = self.table.find_mut(hash(digest), |slot| slot.digest() == digest) {
+            slot.set_in_staging(in_staging);
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use blockgate_block::{BlockBuf, BlockWriter, Crc64, Crc64Hasher};
+use blockgate_staging::Bytes4k;
 use blockgate_upstream::{BodyError, ByteStream, Payload};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
@@ -21,7 +22,8 @@ pub struct TakenIn {
 
 enum Held {
     Arena(BlockBuf),
-    Heap { bytes: Bytes, _room: HeapRoom },
+    /// Together with their room.
+    Heap(Bytes),
 }
 
 impl TakenIn {
@@ -41,7 +43,7 @@ impl TakenIn {
     pub(crate) fn bytes(&self) -> Bytes {
         match &self.held {
             Held::Arena(block) => block.to_bytes(),
-            Held::Heap { bytes, .. } => bytes.clone(),
+            Held::Heap(bytes) => bytes.clone(),
         }
     }
 
@@ -49,7 +51,15 @@ impl TakenIn {
     pub(crate) fn block(&self) -> Option<BlockBuf> {
         match &self.held {
             Held::Arena(block) => Some(block.clone()),
-            Held::Heap { .. } => None,
+            Held::Heap(_) => None,
+        }
+    }
+
+    /// All bytes, shared, as staging takes them.
+    pub(crate) fn bytes4k(&self) -> Bytes4k {
+        match &self.held {
+            Held::Arena(block) => Bytes4k::Arena(block.clone()),
+            Held::Heap(bytes) => Bytes4k::Heap(bytes.clone()),
         }
     }
 }
@@ -115,7 +125,7 @@ impl Sink {
     fn finish(self) -> Option<Held> {
         match self {
             Self::Arena(slot) => slot.finish().ok().map(Held::Arena),
-            Self::Heap { bytes, room } => Some(Held::Heap { bytes: bytes.freeze(), _room: room }),
+            Self::Heap { bytes, room } => Some(Held::Heap(room.keep(bytes.freeze()))),
         }
     }
 }

@@ -42,6 +42,11 @@ impl Core {
         let attributes = request.attributes.as_ref().unwrap_or(&source.attributes);
         check_attributes(attributes, policy)?;
         let record = if policy.is_kv() { self.record_of_copy(request, policy, &source).await? } else { None };
+        if request.source == request.target {
+            self.amend(&request.target).await?;
+        } else {
+            self.unstage(&request.target).await?;
+        }
         let stored = self
             .upstream
             .copy(CopyRequest {
@@ -163,6 +168,7 @@ impl Core {
     /// Replaces tags. A time to live among them counts from now.
     pub(crate) async fn set_tags(self: &Arc<Self>, key: &BlockKey, tags: Vec<(String, String)>) -> Result<()> {
         if !self.policy(key.bucket()).is_kv() {
+            self.amend(key).await?;
             return Ok(self.upstream.set_tags(key.bucket(), key.key(), &tags).await?);
         }
         let (core, key) = (Arc::clone(self), key.clone());
@@ -173,6 +179,7 @@ impl Core {
         let ttl = tag_ttl(&tags)?;
         let write = self.keys.write(key).await;
         let there = self.source(key, &Conditions::default()).await?;
+        self.amend(key).await?;
         let tag_count = tags.len();
         let info = match ttl {
             None => {

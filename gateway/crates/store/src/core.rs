@@ -4,8 +4,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use blockgate_index::Index;
+use blockgate_staging::{OpenError, Staging};
 use blockgate_telemetry::Metrics;
 use blockgate_upstream::{Upstream, UpstreamError};
+use bytes::Bytes;
 use futures::StreamExt;
 use moka::sync::Cache;
 use tokio::sync::Semaphore;
@@ -18,6 +21,7 @@ use crate::grouped::Grouped;
 use crate::keys::KeyTable;
 use crate::observed::Observed;
 use crate::pending::Backlog;
+use crate::staged;
 use crate::tiers::Tiers;
 use crate::uploads::Uploads;
 use crate::{BucketPolicies, BucketPolicy, Limits, Result, StoreError, StoreParts};
@@ -49,10 +53,28 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(parts: StoreParts, limits: Limits) -> Arc<Self> {
-        let StoreParts { upstream, arena, index_entries, negative_ttl, policies, metrics } = parts;
+        let index = index_of(&parts);
+        Self::of(parts, limits, index, None)
+    }
+
+    /// Opens the staging tier too. What it finds to be not yet uploaded is taken up again.
+    pub(crate) fn with_staging(
+        parts: StoreParts,
+        limits: Limits,
+        staging: blockgate_staging::Settings,
+    ) -> std::result::Result<Arc<Self>, OpenError> {
+        let index = index_of(&parts);
+        let (staging, pending) = staged::open(staging, Arc::clone(&parts.upstream), &index)?;
+        let core = Self::of(parts, limits, index, Some(staging));
+        core.resume(pending);
+        Ok(core)
+    }
+
+    fn of(parts: StoreParts, limits: Limits, index: Arc<Index>, staging: Option<Arc<Staging>>) -> Arc<Self> {
+        let StoreParts { upstream, arena, index_entries: _, negative_ttl, policies, metrics } = parts;
         let observed: Arc<dyn Upstream> = Arc::new(Observed::new(upstream, metrics.clone()));
         let clock = Arc::clone(&observed);
-        let tiers = Tiers::new(arena, index_entries, negative_ttl, limits.info_bytes, move || clock.now());
+        let tiers = Tiers::new(arena, staging, index, limits.info_bytes, move || clock.now());
         let commits = Commits::new(Arc::clone(&observed), negative_ttl, limits.first_byte);
         let grouped = Arc::new(Grouped::new(observed, commits));
         let core = Arc::new(Self {
@@ -114,6 +136,15 @@ impl Core {
     pub(crate) fn tiers(&self) -> &Tiers {
         self.keys.tiers()
     }
+
+    /// The staging tier, where there is one.
+    pub(crate) fn staging(&self) -> Option<&Arc<Staging>> {
+        self.tiers().staging()
+    }
+}
+
+fn index_of(parts: &StoreParts) -> Arc<Index> {
+    Arc::new(Index::new(parts.index_entries, parts.negative_ttl))
 }
 
 /// Carries `operation` to its end even if the caller goes away: a change of the upstream that was asked for is either
@@ -151,6 +182,25 @@ pub(crate) struct Heap {
 /// Room on the heap; free again when dropped.
 pub(crate) struct HeapRoom {
     _units: tokio::sync::OwnedSemaphorePermit,
+}
+
+impl HeapRoom {
+    /// Bytes that take this room until the last view of them goes.
+    pub(crate) fn keep(self, bytes: Bytes) -> Bytes {
+        Bytes::from_owner(OnHeap { bytes, _room: self })
+    }
+}
+
+/// Bytes, and the room that they take.
+struct OnHeap {
+    bytes: Bytes,
+    _room: HeapRoom,
+}
+
+impl AsRef<[u8]> for OnHeap {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl Heap {

@@ -77,6 +77,7 @@ impl Core {
         let group = random_id()?;
         let keys: Vec<BlockKey> = members.iter().map(|member| member.key.clone()).collect();
         let writes = self.keys.write_all(&keys).await;
+        self.unstage_all(&keys).await?;
         // Until the commit, what is there is for the upstream alone to say: so the commit is one step for readers here, too.
         keys.iter().for_each(|key| self.tiers().forget(key));
         let begun_at = self.upstream.now();
@@ -91,7 +92,7 @@ impl Core {
         let mut writes: HashMap<BlockKey, _> = writes.into_iter().map(|write| (write.key().clone(), write)).collect();
         for (member, info) in members.iter().zip(&infos) {
             if let Some(write) = writes.remove(&member.key) {
-                write.end(|tiers| tiers.install(&member.key, info, member.body.block()));
+                write.stored(info, member.body.block());
             }
             self.metrics.stored(&bucket, info.size_bytes);
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
-use blockgate_block::{BlockKey, ObjectInfo};
+use blockgate_block::{BlockBuf, BlockKey, ObjectInfo};
 use blockgate_tier::memory::MemoryBlock;
 use blockgate_upstream::UpstreamError;
 use parking_lot::{Mutex, MutexGuard};
@@ -311,10 +311,23 @@ impl Writing {
 
     /// Ends the write. The tiers learn what is there now, unless another write of the key came between.
     pub(crate) fn end(mut self, learn: impl FnOnce(&Tiers)) {
-        self.conclude(learn);
+        self.conclude(|tiers, _| learn(tiers));
     }
 
-    fn conclude(&mut self, learn: impl FnOnce(&Tiers)) {
+    /// Ends the write of a block that the upstream has now: memory takes its bytes, where they are given, and staging is
+    /// offered them.
+    pub(crate) fn stored(mut self, info: &Arc<ObjectInfo>, bytes: Option<BlockBuf>) {
+        let key = self.hold.key.clone();
+        self.conclude(|tiers, is_last| {
+            if is_last && let Some(bytes) = &bytes {
+                tiers.offer(&key, info, bytes);
+            }
+            tiers.install(&key, info, bytes);
+        });
+    }
+
+    /// Of `learn`, the second is whether no other write of the key is under way: then what it learns will stay true until one begins.
+    fn conclude(&mut self, learn: impl FnOnce(&Tiers, bool)) {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
@@ -325,7 +338,7 @@ impl Writing {
             state.writes -= 1;
             state.turn();
             if alone {
-                learn(tiers);
+                learn(tiers, state.writes == 0);
             } else {
                 tiers.forget(key);
             }
@@ -339,6 +352,6 @@ impl Writing {
 impl Drop for Writing {
     fn drop(&mut self) {
         let key = self.hold.key.clone();
-        self.conclude(|tiers| tiers.forget(&key));
+        self.conclude(|tiers, _| tiers.forget(&key));
     }
 }

@@ -27,6 +27,7 @@ mod policy;
 mod read;
 mod remove;
 mod request;
+mod staged;
 mod sweep;
 mod tiers;
 mod touch;
@@ -44,6 +45,9 @@ use blockgate_upstream::{
     BucketInfo, ListPage, ListRequest, PartList, Payload, UploadList, UploadListRequest, Upstream,
 };
 
+pub use blockgate_staging::{
+    Engine as StagingEngine, OpenError as StagingError, Settings as StagingSettings, Stats as StagingStats,
+};
 pub use body::TakenIn;
 pub use chain::{ChainMatch, ChainRequest, ChainStats, TierSpeed, Whole};
 pub use error::{Result, StoreError};
@@ -92,6 +96,41 @@ impl Store {
     #[must_use]
     pub fn with_limits(parts: StoreParts, limits: Limits) -> Arc<Self> {
         Arc::new(Self { core: Core::new(parts, limits) })
+    }
+
+    /// A store over a staging tier, whose directory is read: blocks the thread meanwhile. What is staged there is known from
+    /// the start. Must be called within a tokio runtime, off its own threads.
+    ///
+    /// # Errors
+    /// Where the staging directory can't be used.
+    pub fn open(parts: StoreParts, staging: StagingSettings) -> std::result::Result<Arc<Self>, StagingError> {
+        let limits = Limits::for_arena(parts.arena.stats().capacity_bytes);
+        Self::open_with_limits(parts, limits, staging)
+    }
+
+    /// The same with other limits.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_with_limits(
+        parts: StoreParts,
+        limits: Limits,
+        staging: StagingSettings,
+    ) -> std::result::Result<Arc<Self>, StagingError> {
+        Ok(Arc::new(Self { core: Core::with_staging(parts, limits, staging)? }))
+    }
+
+    /// How the staging tier stands; none where there is none.
+    #[must_use]
+    pub fn staging_stats(&self) -> Option<StagingStats> {
+        self.core.staging().map(|staging| staging.stats())
+    }
+
+    /// Ends the staging tier well, so that the next start is quick. To be called last: nothing is staged afterwards.
+    pub async fn close(&self) {
+        if let Some(staging) = self.core.staging() {
+            staging.close().await;
+        }
     }
 
     /// The shared store, its calls timed and counted.

@@ -74,6 +74,7 @@ impl Core {
         if !self.policy(key.bucket()).is_kv() {
             let parts: Vec<PartRef> =
                 parts.into_iter().map(|part| PartRef { number: part.number, etag: part.etag }).collect();
+            self.unstage(&key).await?;
             let stored = self
                 .upstream
                 .complete_multipart(key.bucket(), key.key(), &upload_id, &parts, &conditions, None)
@@ -107,6 +108,7 @@ impl Core {
         let whole = joined(&tags);
         let write = self.keys.write(key).await;
         let conditions = self.conditions_ahead(key, conditions).await?;
+        self.unstage(key).await?;
         let begun = self.uploads.begun(upload_id);
         let at_once = match (&begun, whole) {
             (Some(begun), Some(whole)) => self.record_of_whole(policy, begun, whole)?,
@@ -132,7 +134,7 @@ impl Core {
         };
         let block = info.crc64().and_then(|crc64| self.assemble(upload_id, parts, crc64, info.size_bytes));
         let written = written(&info);
-        write.end(|tiers| tiers.install(key, &info, block));
+        write.stored(&info, block);
         Ok(written)
     }
 

@@ -87,6 +87,7 @@ impl Core {
             self.buckets.insert(key.bucket().to_owned(), ());
         }
         let mut write = self.keys.write(key).await;
+        self.unstage(key).await?;
         let record = record_of(body.crc64, body.len_bytes, self.upstream.now(), ttl);
         let put = PutRequest {
             attributes: with_record(&request.attributes, &record),
@@ -110,7 +111,7 @@ impl Core {
         match self.upload_tried(&key, put, &block).await {
             Ok(upstream_etag) => {
                 let info = Arc::new(ObjectInfo { upstream_etag, ..info });
-                write.end(|tiers| tiers.install(&key, &info, Some(block)));
+                write.stored(&info, Some(block));
             }
             Err(error) => {
                 self.metrics.upstream_call("upload", "lost", begun.elapsed());

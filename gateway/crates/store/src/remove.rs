@@ -26,11 +26,13 @@ impl Store {
 impl Core {
     pub(crate) async fn delete(self: &Arc<Self>, key: &BlockKey) -> Result<()> {
         if !self.policy(key.bucket()).is_kv() {
+            self.unstage(key).await?;
             return Ok(self.upstream.delete(key.bucket(), key.key()).await?);
         }
         let (core, key) = (Arc::clone(self), key.clone());
         to_the_end(async move {
             let write = core.keys.write(&key).await;
+            core.unstage(&key).await?;
             core.upstream.delete(key.bucket(), key.key()).await?;
             write.end(|tiers| tiers.note_absent(&key, core.upstream.now()));
             Ok(())
@@ -59,6 +61,7 @@ impl Core {
         distinct.dedup();
         let writes: Vec<Writing> =
             if self.policy(first.bucket()).is_kv() { self.keys.write_all(&distinct).await } else { Vec::new() };
+        self.unstage_all(&distinct).await?;
         let names: Vec<String> = keys.iter().map(|key| key.key().to_owned()).collect();
         let outcomes = self.upstream.delete_many(first.bucket(), &names).await?;
         let failed: Vec<&BlockKey> =

@@ -169,6 +169,7 @@ impl Core {
     /// Removes an object if it was stored for `fingerprint`, and says whether it was.
     async fn delete_if_of(&self, key: &BlockKey, fingerprint: &str) -> Result<bool> {
         let write = self.keys.write(key).await;
+        self.unstage(key).await?;
         match self.upstream.head(key.bucket(), key.key(), &Conditions::default()).await {
             Ok(there) if there.fingerprint() == Some(fingerprint) => {
                 self.upstream.delete(key.bucket(), key.key()).await?;

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use blockgate_block::{Arena, BlockBuf, BlockKey, BlockWriter, ObjectInfo, fingerprint_hash};
 use blockgate_index::{Index, Presence, Record};
+use blockgate_staging::{Bytes4k, NewBlock, Staged, Staging};
 use blockgate_tier::memory::{Leased, MemoryBlock, MemoryTier};
 use moka::sync::Cache;
 use tokio::time::Instant;
@@ -23,6 +24,7 @@ pub(crate) struct Known {
 
 pub(crate) struct Tiers {
     memory: MemoryTier,
+    staging: Option<Arc<Staging>>,
     index: Arc<Index>,
     infos: Cache<BlockKey, Known>,
     /// The upstream's clock.
@@ -32,19 +34,18 @@ pub(crate) struct Tiers {
 impl Tiers {
     pub(crate) fn new(
         arena: Arena,
-        index_entries: u64,
-        negative_ttl: Duration,
+        staging: Option<Arc<Staging>>,
+        index: Arc<Index>,
         info_bytes: u64,
         now: impl Fn() -> SystemTime + Send + Sync + 'static,
     ) -> Self {
-        let index = Arc::new(Index::new(index_entries, negative_ttl));
         let told = Arc::clone(&index);
         let memory = MemoryTier::new(arena, move |key, in_memory| told.set_in_memory(key.digest(), in_memory));
         let infos = Cache::builder()
             .weigher(|key: &BlockKey, known: &Known| info_bytes_of(key, &known.info))
             .max_capacity(info_bytes)
             .build();
-        Self { memory, index, infos, now: Box::new(now) }
+        Self { memory, staging, index, infos, now: Box::new(now) }
     }
 
     /// A slot for a block on its way in.
@@ -67,6 +68,11 @@ impl Tiers {
 
     pub(crate) fn index(&self) -> &Index {
         &self.index
+    }
+
+    /// The log on local NVMe, where there is one.
+    pub(crate) fn staging(&self) -> Option<&Arc<Staging>> {
+        self.staging.as_ref()
     }
 
     pub(crate) fn block(&self, key: &BlockKey) -> Option<MemoryBlock> {
@@ -97,7 +103,16 @@ impl Tiers {
         }
     }
 
-    /// Learns what an object is. Whether memory has its bytes, the memory tier tells the index.
+    /// Offers a block that the upstream has to staging.
+    pub(crate) fn offer(&self, key: &BlockKey, info: &Arc<ObjectInfo>, bytes: &BlockBuf) {
+        let Some(staging) = &self.staging else { return };
+        if info.record.is_some() && !bytes.is_empty() {
+            let (key, info, bytes) = (key.clone(), Arc::clone(info), Bytes4k::Arena(bytes.clone()));
+            staging.offer(NewBlock { key, info, tags: Vec::new(), bytes, pending: false });
+        }
+    }
+
+    /// Learns what an object is. Whether memory or staging has its bytes, these tell the index.
     pub(crate) fn note(&self, key: &BlockKey, info: &Arc<ObjectInfo>) {
         self.infos.insert(key.clone(), Known { info: Arc::clone(info), since: Instant::now() });
         // Only blocks are indexed: an object without a record has no expiry, and an ETag that is not its checksum.
@@ -111,10 +126,33 @@ impl Tiers {
                     fingerprint: fingerprint_hash(info.fingerprint()),
                     in_memory: false,
                     in_staging: false,
-                    in_upstream: true,
+                    in_upstream: self.staged(key).is_none_or(|staged| !staged.pending),
                 },
             ),
             None => self.index.remove(key.digest()),
+        }
+        self.report_staged(key);
+    }
+
+    /// What staging has under this key's digest.
+    pub(crate) fn staged(&self, key: &BlockKey) -> Option<Staged> {
+        self.staging.as_ref()?.find(key.digest())
+    }
+
+    /// Tells the index whether a block is staged, until what was told is what is seen: staging itself tells of changes only,
+    /// and these may have come while the index did not know the block.
+    fn report_staged(&self, key: &BlockKey) {
+        if self.staging.is_none() {
+            return;
+        }
+        let mut is_staged = self.staged(key).is_some();
+        loop {
+            self.index.set_in_staging(key.digest(), is_staged);
+            let now = self.staged(key).is_some();
+            if now == is_staged {
+                return;
+            }
+            is_staged = now;
         }
     }
 

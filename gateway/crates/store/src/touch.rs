@@ -42,6 +42,7 @@ impl Core {
         let there = match self.upstream.head(key.bucket(), key.key(), &Conditions::default()).await {
             Ok(there) => there,
             Err(UpstreamError::NoSuchKey) => {
+                self.unstage(key).await?;
                 write.end(|tiers| tiers.note_absent(key, self.upstream.now()));
                 return Ok(false);
             }
@@ -59,6 +60,7 @@ impl Core {
             write.end(|tiers| tiers.install(key, &Arc::new(there), None));
             return Ok(false);
         };
+        self.amend(key).await?;
         let held = self.held_version(&there, key);
         let record = BlockRecord { expires_at: Some(whole_ms(now) + ttl), ..record };
         match self.attach_record(key, &there.upstream_etag, &there.attributes, None, record).await {

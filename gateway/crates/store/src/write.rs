@@ -96,10 +96,11 @@ impl Core {
         ttl: Option<Duration>,
     ) -> Result<Written> {
         let write = self.keys.write(key).await;
+        self.unstage(key).await?;
         let record = record_of(body.crc64, body.len_bytes, self.upstream.now(), ttl);
         let info = Arc::new(self.put_record(key, request, body, record).await?);
         let written = written(&info);
-        write.end(|tiers| tiers.install(key, &info, body.block()));
+        write.stored(&info, body.block());
         Ok(written)
     }
 
@@ -185,6 +186,7 @@ impl Core {
         let write = self.keys.write_shared(key).await;
         // A body that streams can't be sent twice.
         let conditions = self.conditions_ahead(key, &request.conditions).await?;
+        self.unstage(key).await?;
         let tag_count = request.tags.len();
         let put = PutRequest { attributes: request.attributes.clone(), tags: request.tags, conditions, crc64: None };
         let stored = self.upstream.put(key.bucket(), key.key(), put, payload).await?;
@@ -204,6 +206,8 @@ impl Core {
             }
         };
         write.end(|tiers| tiers.forget(key));
+        // It excluded nobody: what was staged meanwhile is not there any more.
+        self.unstage(key).await?;
         Ok(written)
     }
 

@@ -7,7 +7,7 @@ use blockgate_upstream::{BodyError, ByteStream, UpstreamError};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 
-use crate::core::{Core, HeapRoom};
+use crate::core::Core;
 use crate::deadline::Deadline;
 use crate::fill::FillError;
 use crate::read::{Answer, read_error};
@@ -83,19 +83,7 @@ impl Core {
         if bytes.len() as u64 != len_bytes {
             return Err(StoreError::Miss(MissReason::Corrupt));
         }
-        Ok(Bytes::from_owner(OnHeap { bytes: bytes.freeze(), _room: room }))
-    }
-}
-
-/// Bytes, and the room that they take until the last view of them goes.
-struct OnHeap {
-    bytes: Bytes,
-    _room: HeapRoom,
-}
-
-impl AsRef<[u8]> for OnHeap {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
+        Ok(room.keep(bytes.freeze()))
     }
 }
 
