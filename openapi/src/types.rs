@@ -280,6 +280,8 @@ pub struct StatsResponse {
     pub tiers: TierStats,
     /// The gateway's memory, of all buckets.
     pub memory: MemoryStats,
+    /// The gateway's NVMe, of all buckets; null where there is none.
+    pub staging: Option<StagingStats>,
     /// Blocks that the gateway's index knows, of all buckets.
     pub index_entries: u64,
     /// Bytes acknowledged and not yet in the shared store, of all buckets.
@@ -297,6 +299,23 @@ pub struct MemoryStats {
     pub blocks: u64,
     /// Blocks evicted to make room, since the start.
     pub evictions: u64,
+}
+
+/// NVMe of a gateway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StagingStats {
+    /// Whether blocks are taken in: not while the disk fails or is full.
+    pub is_on: bool,
+    /// Most that it may take of the disk.
+    pub capacity_bytes: u64,
+    /// What it takes now.
+    pub used_bytes: u64,
+    /// Blocks that it holds.
+    pub blocks: u64,
+    /// Of them, those that are not yet in the shared store.
+    pub pending_blocks: u64,
+    /// Their bytes.
+    pub pending_bytes: u64,
 }
 
 /// The shared store, as a gateway sees it.
@@ -366,6 +385,8 @@ pub struct GatewayInfo {
     pub started_at: u64,
     /// Its memory.
     pub memory: MemoryStats,
+    /// Its NVMe; null where it has none.
+    pub staging: Option<StagingStats>,
     /// Its shared store.
     pub upstream: UpstreamInfo,
 }

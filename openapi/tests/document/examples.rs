@@ -100,17 +100,29 @@ pub(crate) fn stats() -> StatsResponse {
         leases: LeaseStats { blocks: 2, bytes: 524_288 },
         tiers: TierStats {
             memory: TierSpeed { latency_ms: 0.05, bytes_per_second: 3_221_225_472 },
-            staging: None,
+            staging: Some(TierSpeed { latency_ms: 0.4, bytes_per_second: 1_610_612_736 }),
             upstream: TierSpeed { latency_ms: 4.5, bytes_per_second: 268_435_456 },
         },
         memory: memory(),
+        staging: Some(staging()),
         index_entries: 40_960,
-        pending_upload_bytes: 0,
+        pending_upload_bytes: 4_194_304,
     }
 }
 
 fn memory() -> MemoryStats {
     MemoryStats { capacity_bytes: 8_589_934_592, used_bytes: 4_294_967_296, blocks: 4_096, evictions: 12 }
+}
+
+fn staging() -> StagingStats {
+    StagingStats {
+        is_on: true,
+        capacity_bytes: 2_199_023_255_552,
+        used_bytes: 1_099_511_627_776,
+        blocks: 1_048_576,
+        pending_blocks: 16,
+        pending_bytes: 4_194_304,
+    }
 }
 
 pub(crate) fn fleet() -> FleetResponse {
@@ -119,6 +131,7 @@ pub(crate) fn fleet() -> FleetResponse {
         version: "0.1.0".into(),
         started_at: 1_767_139_200_000,
         memory: memory(),
+        staging: Some(staging()),
         upstream: UpstreamInfo { kind: "s3".into(), state: UpstreamState::Up },
     };
     FleetResponse { gateways: vec![gateway] }
@@ -154,6 +167,7 @@ pub(crate) fn full() -> Vec<(&'static str, Node)> {
         ("TouchResponse", Node::of(&touch().1)),
         ("StatsResponse", Node::of(&stats())),
         ("MemoryStats", Node::of(&memory())),
+        ("StagingStats", Node::of(&staging())),
         ("UpstreamInfo", Node::of(&fleet().gateways[0].upstream)),
         ("LeaseStats", Node::of(&stats().leases)),
         ("TierStats", Node::of(&stats().tiers)),

@@ -213,6 +213,7 @@ fn operators() -> Node {
             "leases" => reference("LeaseStats"),
             "tiers" => reference("TierStats"),
             "memory" => reference("MemoryStats"),
+            "staging" => or_null(reference("StagingStats")),
             "index_entries" => count("Blocks that the gateway's index knows, of all buckets."),
             "pending_upload_bytes" => count("Bytes acknowledged and not yet in the shared store, of all buckets."),
         }),
@@ -221,6 +222,14 @@ fn operators() -> Node {
             "used_bytes" => count("In use, blocks on their way in or out included."),
             "blocks" => count("Blocks that it holds."),
             "evictions" => count("Blocks evicted to make room, since the start."),
+        }),
+        "StagingStats" => response("NVMe of a gateway, of all buckets.", map! {
+            "is_on" => plain("boolean", "Whether blocks are taken in: not while the disk fails or is full."),
+            "capacity_bytes" => count("Most that it may take of the disk."),
+            "used_bytes" => count("What it takes now."),
+            "blocks" => count("Blocks that it holds."),
+            "pending_blocks" => count("Of them, those that are not yet in the shared store."),
+            "pending_bytes" => count("Their bytes."),
         }),
         "UpstreamInfo" => response("The shared store, as a gateway sees it.", map! {
             "kind" => plain("string", "fs or s3."),
@@ -247,6 +256,7 @@ fn operators() -> Node {
             "version" => plain("string", "Version of blockgate."),
             "started_at" => count("Milliseconds since 1970."),
             "memory" => reference("MemoryStats"),
+            "staging" => or_null(reference("StagingStats")),
             "upstream" => reference("UpstreamInfo"),
         }),
     }

@@ -2,8 +2,8 @@
 
 use axum::response::Response;
 use blockgate_api::types::{
-    FleetResponse, GatewayInfo, LeaseStats, MemoryStats, StatsResponse, TierSpeed, TierStats, UpstreamInfo,
-    UpstreamState,
+    FleetResponse, GatewayInfo, LeaseStats, MemoryStats, StagingStats, StatsResponse, TierSpeed, TierStats,
+    UpstreamInfo, UpstreamState,
 };
 use blockgate_store::StoreError;
 use blockgate_upstream::UpstreamError;
@@ -32,6 +32,7 @@ impl Gate {
             leases: LeaseStats { blocks: chains.leases, bytes: chains.lease_bytes },
             tiers: TierStats { memory: speed(chains.memory), staging: None, upstream: speed(chains.upstream) },
             memory: self.memory(),
+            staging: self.staging(),
             index_entries: self.store.index_len(),
             pending_upload_bytes: self.store.pending_bytes(),
         }))
@@ -49,6 +50,7 @@ impl Gate {
             version: identity.version,
             started_at: fields::milliseconds(identity.started_at),
             memory: self.memory(),
+            staging: self.staging(),
             upstream: UpstreamInfo { kind: upstream.name().to_owned(), state },
         };
         Ok(json::response(&FleetResponse { gateways: vec![gateway] }))
@@ -62,5 +64,17 @@ impl Gate {
             blocks: stats.blocks,
             evictions: stats.evictions,
         }
+    }
+
+    fn staging(&self) -> Option<StagingStats> {
+        let stats = self.store.staging_stats()?;
+        Some(StagingStats {
+            is_on: stats.is_on,
+            capacity_bytes: stats.capacity_bytes,
+            used_bytes: stats.used_bytes,
+            blocks: stats.blocks,
+            pending_blocks: stats.pending_blocks,
+            pending_bytes: stats.pending_bytes,
+        })
     }
 }
