@@ -19,6 +19,9 @@ pub(crate) enum Command {
     Serve(ConfigFile),
     /// Validate the configuration, show what is in force and why, and try the upstream.
     Check(Check),
+    /// Look after the staging log of a gateway that is stopped.
+    #[command(subcommand)]
+    Staging(Staging),
     /// Show the version.
     Version,
 }
@@ -39,4 +42,25 @@ pub(crate) struct Check {
     /// Do not touch the upstream.
     #[arg(long)]
     pub(crate) offline: bool,
+}
+
+/// What to do with a staging log. No gateway may be running on it.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Staging {
+    /// Show what is in the log, a line for each segment.
+    Inspect(Log),
+    /// Read all of the log and check every checksum. The exit status is 1 if something is damaged.
+    Verify(Log),
+    /// Upload the blocks that the upstream does not have yet. The exit status is 1 if some remain.
+    Drain(ConfigFile),
+}
+
+/// Which log.
+#[derive(Debug, Args)]
+pub(crate) struct Log {
+    /// The directory of the log, instead of what the configuration says.
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "config")]
+    pub(crate) path: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) file: ConfigFile,
 }

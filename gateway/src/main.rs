@@ -9,6 +9,7 @@ mod mount;
 mod ops;
 mod serve;
 mod server;
+mod staging;
 mod welcome;
 mod wire;
 
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
             Ok(config) => run(check::check(&config, check.offline)),
             Err(code) => code,
         },
+        Command::Staging(command) => staging::run(&command),
         Command::Serve(file) => match load(file.config.as_deref()) {
             Ok(config) => {
                 if let Err(error) =

@@ -2,12 +2,14 @@
 //!
 //! Draining happens in this order: readiness says no; after `drain_grace` the listeners close, and idle connections with
 //! them; requests in flight end, for at most `drain_timeout`; blocks acknowledged before they were uploaded are uploaded,
-//! for at most as long again. A second signal ends the process at once.
+//! for at most as long again; the staging log is closed, and keeps what is not uploaded. A second signal ends the process at
+//! once.
 
 use std::io;
 use std::time::Duration;
 
-use blockgate_store::StoreError;
+use blockgate_staging::Stats;
+use blockgate_store::{Store, StoreError};
 use blockgate_upstream::UpstreamError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use thiserror::Error;
@@ -24,6 +26,8 @@ use crate::wire::{Gateway, WireError};
 
 /// Files open beside clients' connections: the upstream's, the process's.
 const OTHER_FILES: u64 = 4_096;
+/// Longest time that the staging log may take to be closed: a sick disk must not keep the process.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The status of a process that a second signal ended.
 const EXIT_FORCED: i32 = 130;
 
@@ -157,12 +161,25 @@ async fn drain(
     if tokio::time::timeout(server.drain_timeout, all_ended).await.is_err() {
         tracing::warn!(drain_timeout = ?server.drain_timeout, "requests in flight were cut");
     }
-    match tokio::time::timeout(server.drain_timeout, gateway.store.drain()).await {
-        Ok(()) => {
-            tracing::info!("drained");
-            Ok(())
+    let all_uploaded = tokio::time::timeout(server.drain_timeout, gateway.store.drain()).await.is_ok();
+    close_staging(&gateway.store).await;
+    if !all_uploaded && gateway.store.pending_bytes() > 0 {
+        return Err(ServeError::UploadsLeft(server.drain_timeout));
+    }
+    tracing::info!("drained");
+    Ok(())
+}
+
+/// Closes the staging log, where there is one, and tells what it keeps.
+async fn close_staging(store: &Store) {
+    if tokio::time::timeout(CLOSE_TIMEOUT, store.close()).await.is_err() {
+        tracing::warn!("the staging log was not closed in time: nothing is lost, the next start reads more of it");
+    }
+    match store.staging_stats() {
+        Some(Stats { pending_blocks: blocks @ 1.., pending_bytes: bytes, .. }) => {
+            tracing::warn!(blocks, bytes, "blocks stay in staging until the next start uploads them: none is lost");
         }
-        Err(_) => Err(ServeError::UploadsLeft(server.drain_timeout)),
+        Some(_) | None => {}
     }
 }
 

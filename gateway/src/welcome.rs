@@ -81,6 +81,9 @@ impl<'c> Welcome<'c> {
             writeln!(text, "  blocks       {}", path.display())?;
         }
         writeln!(text, "  memory       {}", Size(self.config.memory_capacity_bytes))?;
+        if let Some(staging) = &self.config.staging {
+            writeln!(text, "  staging      {}, {}", staging.path.display(), Size(staging.capacity_bytes))?;
+        }
         let created = if generated.created { " (just created)" } else { "" };
         writeln!(text, "  credentials  {file}{created}")?;
 

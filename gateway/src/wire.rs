@@ -8,6 +8,7 @@ use blockgate_auth::{AccessKey, AccessKeys};
 use blockgate_block::Arena;
 use blockgate_kv::{Identity, KvFace, KvParts};
 use blockgate_s3::{Face, FaceSettings};
+use blockgate_staging::{OpenError, Stats};
 use blockgate_store::{Store, StoreParts};
 use blockgate_telemetry::Metrics;
 use blockgate_upstream::{FsUpstream, Mapped, S3Settings, S3Upstream, Upstream, UpstreamError};
@@ -34,6 +35,9 @@ pub(crate) enum WireError {
         /// Why it can't be had.
         reason: String,
     },
+    /// The staging tier can't be opened.
+    #[error("[staging]: {0}")]
+    Staging(#[from] OpenError),
     /// The access keys can't be used.
     #[error("[[access]]: {0}")]
     Access(String),
@@ -69,14 +73,7 @@ impl Gateway {
         let (upstream, client) = open_upstream(&config.upstream).await?;
         let generated = generated_credentials(config)?;
         let keys = generated.as_ref().map_or_else(|| config.access.clone(), |generated| vec![generated.key.clone()]);
-        let store = Store::new(StoreParts {
-            upstream: upstream.clone(),
-            arena: arena(config.memory_capacity_bytes)?,
-            index_entries: config.index.entries_max,
-            negative_ttl: config.index.negative_ttl,
-            policies: config.buckets.clone(),
-            metrics: metrics.clone(),
-        });
+        let store = open_store(config, upstream.clone(), config.memory_capacity_bytes, metrics.clone()).await?;
         let keys = Arc::new(access_keys(keys)?);
         let (identity, metrics_too) = (identity(), metrics.clone());
         let kv = KvFace::new(KvParts { store: store.clone(), keys: keys.clone(), metrics: metrics_too, identity });
@@ -121,6 +118,34 @@ pub(crate) async fn open_upstream(
             Ok((Arc::new(Mapped::new(store)), Some(client)))
         }
     }
+}
+
+/// The tiers over an upstream. What is staged is found, which takes a moment.
+///
+/// # Errors
+/// When memory or the staging directory can't be had.
+pub(crate) async fn open_store(
+    config: &Config,
+    upstream: Arc<dyn Upstream>,
+    memory_capacity_bytes: u64,
+    metrics: Metrics,
+) -> Result<Arc<Store>, WireError> {
+    let parts = StoreParts {
+        upstream,
+        arena: arena(memory_capacity_bytes)?,
+        index_entries: config.index.entries_max,
+        negative_ttl: config.index.negative_ttl,
+        policies: config.buckets.clone(),
+        metrics,
+    };
+    let Some(settings) = config.staging.clone() else { return Ok(Store::new(parts)) };
+    let path = settings.path.display().to_string();
+    let opening = tokio::task::spawn_blocking(move || Store::open(parts, settings));
+    let store = opening.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+    if let Some(Stats { blocks, block_bytes, pending_blocks, pending_bytes, .. }) = store.staging_stats() {
+        tracing::info!(path, blocks, block_bytes, pending_blocks, pending_bytes, "staging is open");
+    }
+    Ok(store)
 }
 
 /// The access keys, if they can be used.

@@ -1,6 +1,7 @@
 //! `blockgate check`: what is in force, whether it can work, and what the upstream at hand does.
 
 mod keys;
+mod staging;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -32,6 +33,7 @@ pub(crate) async fn check(config: &Config, offline: bool) -> Result<(), String> 
         .report("memory", wire::check_memory(config.memory_capacity_bytes).map(|()| "the machine has it".to_owned()));
     problems.report("access keys", access_keys(config));
     too_large_blocks(config);
+    staging::staging(config, &mut problems);
     if offline {
         println!("upstream: not asked (--offline)");
     } else {

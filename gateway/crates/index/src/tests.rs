@@ -151,7 +151,6 @@ enum Step {
     MarkAbsent(u64),
     Remove(u64),
     SetInMemory(u64, bool),
-    SetInStaging(u64, bool),
     Wait(u64),
 }
 
@@ -172,8 +171,7 @@ fn step() -> impl Strategy<Value = Step> {
         (number.clone(), record).prop_map(|(number, record)| Step::Insert(number, record)),
         number.clone().prop_map(Step::MarkAbsent),
         number.clone().prop_map(Step::Remove),
-        (number.clone(), any::<bool>()).prop_map(|(number, is)| Step::SetInMemory(number, is)),
-        (number, any::<bool>()).prop_map(|(number, is)| Step::SetInStaging(number, is)),
+        (number, any::<bool>()).prop_map(|(number, is)| Step::SetInMemory(number, is)),
         (0u64..1500).prop_map(Step::Wait),
     ]
 }
@@ -191,10 +189,7 @@ proptest! {
             match step {
                 Step::Insert(number, mut record) => {
                     index.insert(digest(number), record);
-                    if let Some(Known::There(old)) = model.get(&number) {
-                        record.in_memory |= old.in_memory;
-                        record.in_staging |= old.in_staging;
-                    }
+                    record.in_memory |= matches!(model.get(&number), Some(Known::There(old)) if old.in_memory);
                     model.insert(number, Known::There(record));
                 }
                 Step::MarkAbsent(number) => {
@@ -209,12 +204,6 @@ proptest! {
                     index.set_in_memory(digest(number), is);
                     if let Some(Known::There(record)) = model.get_mut(&number) {
                         record.in_memory = is;
-                    }
-                }
-                Step::SetInStaging(number, is) => {
-                    index.set_in_staging(digest(number), is);
-                    if let Some(Known::There(record)) = model.get_mut(&number) {
-                        record.in_staging = is;
                     }
                 }
                 Step::Wait(ms) => now_ms += ms,

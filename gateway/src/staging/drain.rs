@@ -1,0 +1,97 @@
+//! `blockgate staging drain`: uploads what the upstream does not have yet.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use blockgate_staging::Stats;
+use blockgate_store::Store;
+use blockgate_telemetry::Metrics;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use super::NOT_CONFIGURED;
+use super::progress::Progress;
+use super::table::bytes;
+use crate::config::Config;
+use crate::wire;
+
+/// How long the upstream may take to show that it is there.
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long no block may be uploaded before it is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often is looked.
+const TICK: Duration = Duration::from_millis(100);
+/// Enough memory to upload from, a few blocks at once; a gateway's own capacity is for its clients.
+const MEMORY_MAX_BYTES: u64 = 1 << 30;
+
+/// Uploads all that waits.
+///
+/// # Errors
+/// Says what remains and why.
+pub(super) fn run(config: &Config) -> Result<(), String> {
+    if config.staging.is_none() {
+        return Err(NOT_CONFIGURED.to_owned());
+    }
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| error.to_string())?;
+    let outcome = runtime.block_on(drain(config));
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn drain(config: &Config) -> Result<(), String> {
+    let (upstream, _) = wire::open_upstream(&config.upstream).await.map_err(|error| error.to_string())?;
+    match timeout(PING_TIMEOUT, upstream.ping()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return Err(format!("[upstream]: {error}")),
+        Err(_) => return Err(format!("[upstream]: no answer within {PING_TIMEOUT:?}")),
+    }
+    let memory_bytes = config.memory_capacity_bytes.min(MEMORY_MAX_BYTES);
+    let store = wire::open_store(config, upstream, memory_bytes, Metrics::new());
+    let store = store.await.map_err(|error| error.to_string())?;
+    let found = store.staging_stats().unwrap_or_default();
+    let why = uploaded(&store, &found).await.err();
+    store.close().await;
+    let left = store.staging_stats().unwrap_or_default();
+    println!("{}", summary(&found, &left));
+    match (left.pending_blocks, why) {
+        (0, _) => Ok(()),
+        (_, why) => Err(why.unwrap_or("not all could be uploaded").to_owned()),
+    }
+}
+
+/// Waits until all that was found is uploaded.
+async fn uploaded(store: &Arc<Store>, found: &Stats) -> Result<(), &'static str> {
+    let mut progress = Progress::new("uploading");
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut last, mut since) = (found.pending_blocks, Instant::now());
+    let drained = store.drain();
+    tokio::pin!(drained);
+    loop {
+        tokio::select! {
+            () = &mut drained => return Ok(()),
+            _ = tokio::signal::ctrl_c() => return Err("interrupted"),
+            _ = ticks.tick() => {}
+        }
+        let now = store.staging_stats().unwrap_or_default();
+        progress.at(found.pending_bytes.saturating_sub(now.pending_bytes), found.pending_bytes);
+        if now.pending_blocks != last {
+            (last, since) = (now.pending_blocks, Instant::now());
+        }
+        if since.elapsed() > PATIENCE {
+            return Err("no block could be uploaded for a minute");
+        }
+    }
+}
+
+fn summary(found: &Stats, left: &Stats) -> String {
+    let (blocks, size) = (found.pending_blocks, bytes(found.pending_bytes));
+    match left.pending_blocks {
+        0 if blocks == 0 => "no block waits for its upload".to_owned(),
+        0 => format!("{blocks} blocks, {size}, waited for their upload: none is left"),
+        left_blocks => {
+            let left_size = bytes(left.pending_bytes);
+            format!("{blocks} blocks, {size}, waited for their upload: {left_blocks}, {left_size}, are left in staging")
+        }
+    }
+}
