@@ -4,9 +4,12 @@
 //! acknowledged survives a crash. Whatever is read is checked: its key in full, its checksums, that its segment still is the
 //! one it was written to; what fails is dropped and counted.
 
+mod io;
 mod staging;
 mod types;
 
+#[doc(hidden)]
+pub use io::{Faults, Io, Operation};
 pub use staging::{Clock, Staging, Told};
 pub use types::{
     Bytes4k, Engine, Entry, NewBlock, OpenError, PendingBlock, PutError, ReadError, RemoveError, Settings, Staged,
