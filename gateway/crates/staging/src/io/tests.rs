@@ -1,7 +1,7 @@
 //! One suite, run on every engine that this machine has.
 
 use std::future::Future;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use blockgate_block::Arena;
@@ -179,10 +179,10 @@ async fn a_file_grows_to_what_was_allocated() {
     }
 }
 
-/// Lets a future begin, and no more.
-fn begin(future: impl Future) {
-    let mut future = Box::pin(future);
-    assert!(matches!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
+/// Lets an operation begin, which it may end before this goes away.
+fn begin(operation: impl Future) {
+    let mut operation = std::pin::pin!(tokio::task::unconstrained(operation));
+    let _ = operation.as_mut().poll(&mut Context::from_waker(Waker::noop()));
 }
 
 #[tokio::test]
