@@ -25,6 +25,15 @@ pub(crate) fn is_expired(info: &ObjectInfo, now: SystemTime) -> bool {
     info.expires_at().is_some_and(|at| at <= now)
 }
 
+/// Whether an object is still the version that was seen. Its ETag alone does not tell: most upstreams make it of the bytes,
+/// and the same bytes may have been stored anew, for another fingerprint or for another time.
+pub(crate) fn is_version(info: &ObjectInfo, seen: &ObjectInfo) -> bool {
+    info.upstream_etag == seen.upstream_etag
+        && info.size_bytes == seen.size_bytes
+        && info.record == seen.record
+        && info.fingerprint() == seen.fingerprint()
+}
+
 /// Judges conditions in the order of RFC 9110, section 13.2.2.
 pub(crate) fn judge(info: &Arc<ObjectInfo>, conditions: &Conditions) -> Result<()> {
     if let Some(tag) = &conditions.if_match {

@@ -15,7 +15,7 @@ use futures::StreamExt;
 use futures::stream::Fuse;
 use tokio::time::timeout;
 
-use crate::conditions::{judge_read, resolve_range};
+use crate::conditions::{is_version, judge_read, resolve_range};
 use crate::core::Core;
 use crate::deadline::Deadline;
 use crate::read::{no_answer, read_error};
@@ -63,13 +63,15 @@ impl Core {
         let reply = match self.open(key, asked.clone(), &Conditions::default(), deadline).await? {
             Ok(reply) => reply,
             Err(error) => {
-                // What was known of it is out of date.
-                self.tiers().forget(key);
+                // An outage says nothing of the object. Anything else: what was known of it is out of date.
+                if !error.is_outage() {
+                    self.tiers().forget(key);
+                }
                 return Err(read_error(policy, error.into()));
             }
         };
         let info = Arc::new(reply.info);
-        if info.upstream_etag != seen.upstream_etag || info.size_bytes != seen.size_bytes {
+        if !is_version(&info, seen) {
             self.tiers().forget(key);
             if asked.is_some() {
                 return Ok(Err(info));

@@ -26,8 +26,7 @@ impl Store {
         count.add(core.delete_many(&known).await?);
         let mut pages = Pages::of(prefix);
         while let Some(page) = core.next_page(bucket, &mut pages).await? {
-            let keys: Vec<BlockKey> = page.into_iter().map(|listed| listed.key).collect();
-            count.add(core.delete_many(&keys).await?);
+            count.add(core.delete_many(&page).await?);
         }
         count.result()
     }
@@ -44,20 +43,13 @@ impl Store {
         let core = &self.core;
         let mut count = Count::default();
         let known = core.known_keys(bucket, |_, info| info.fingerprint() == Some(fingerprint));
-        let known = known.into_iter().map(|key| Listed { key, version: None }).collect();
-        count.add(core.delete_of_fingerprint(known, fingerprint).await);
+        count.add(each(known, CALLS_AT_ONCE_MAX, |key| core.delete_if_of(key, fingerprint)).await);
         let mut pages = Pages::of("");
         while let Some(page) = core.next_page(bucket, &mut pages).await? {
-            count.add(core.delete_of_fingerprint(page, fingerprint).await);
+            count.add(each(page, CALLS_AT_ONCE_MAX, |key| core.delete_listed_if_of(key, fingerprint)).await);
         }
         count.result()
     }
-}
-
-/// A key, and the object there as a listing describes it: the upstream's ETag and the length.
-struct Listed {
-    key: BlockKey,
-    version: Option<(String, u64)>,
 }
 
 /// A listing under way.
@@ -126,7 +118,7 @@ impl Core {
         keys.into_iter().collect()
     }
 
-    async fn next_page(&self, bucket: &str, pages: &mut Pages) -> Result<Option<Vec<Listed>>> {
+    async fn next_page(&self, bucket: &str, pages: &mut Pages) -> Result<Option<Vec<BlockKey>>> {
         let Some(request) = &mut pages.next else { return Ok(None) };
         let page = self.upstream.list(bucket, request).await?;
         match page.entries.last() {
@@ -136,29 +128,15 @@ impl Core {
         Ok(Some(page.entries.into_iter().filter_map(|entry| listed(bucket, entry)).collect()))
     }
 
-    async fn delete_of_fingerprint(self: &Arc<Self>, objects: Vec<Listed>, fingerprint: &str) -> Vec<Result<bool>> {
-        each(objects, CALLS_AT_ONCE_MAX, |listed| {
-            let (core, fingerprint) = (Arc::clone(self), fingerprint.to_owned());
-            to_the_end(async move {
-                if core.may_be_of(&listed, &fingerprint).await? {
-                    core.delete_if_of(&listed.key, &fingerprint).await
-                } else {
-                    Ok(false)
-                }
-            })
-        })
-        .await
+    /// Removes an object that is probably of another fingerprint, and is asked about without stopping those who use it.
+    async fn delete_listed_if_of(self: &Arc<Self>, key: BlockKey, fingerprint: &str) -> Result<bool> {
+        Ok(self.is_of(&key, fingerprint).await? && self.delete_if_of(key, fingerprint).await?)
     }
 
-    /// Whether an object was stored for `fingerprint`, as far as is known without stopping those who use it.
-    async fn may_be_of(&self, listed: &Listed, fingerprint: &str) -> Result<bool> {
-        let Some((etag, size_bytes)) = &listed.version else { return Ok(true) };
-        let known = self.tiers().info(&listed.key).map(|known| known.info);
-        // Only what is known of this very version counts: others may have overwritten what the index knows.
-        if let Some(info) = known.filter(|info| info.upstream_etag == *etag && info.size_bytes == *size_bytes) {
-            return Ok(info.fingerprint() == Some(fingerprint));
-        }
-        match self.upstream.head(listed.key.bucket(), listed.key.key(), &Conditions::default()).await {
+    /// Whether an object was stored for `fingerprint`. Only the upstream can say: another gateway may have stored the same
+    /// bytes anew for another one, and neither their ETag nor their length would tell.
+    async fn is_of(&self, key: &BlockKey, fingerprint: &str) -> Result<bool> {
+        match self.upstream.head(key.bucket(), key.key(), &Conditions::default()).await {
             Ok(info) => Ok(info.fingerprint() == Some(fingerprint)),
             // What can't be read was stored for nobody knows what.
             Err(UpstreamError::NoSuchKey | UpstreamError::Damaged(_)) => Ok(false),
@@ -167,7 +145,12 @@ impl Core {
     }
 
     /// Removes an object if it was stored for `fingerprint`, and says whether it was.
-    async fn delete_if_of(&self, key: &BlockKey, fingerprint: &str) -> Result<bool> {
+    async fn delete_if_of(self: &Arc<Self>, key: BlockKey, fingerprint: &str) -> Result<bool> {
+        let (core, fingerprint) = (Arc::clone(self), fingerprint.to_owned());
+        to_the_end(async move { core.delete_under_lock_if_of(&key, &fingerprint).await }).await
+    }
+
+    async fn delete_under_lock_if_of(&self, key: &BlockKey, fingerprint: &str) -> Result<bool> {
         let write = self.keys.write(key).await;
         self.unstage(key).await?;
         match self.upstream.head(key.bucket(), key.key(), &Conditions::default()).await {
@@ -190,12 +173,10 @@ impl Core {
     }
 }
 
-fn listed(bucket: &str, entry: ListEntry) -> Option<Listed> {
+fn listed(bucket: &str, entry: ListEntry) -> Option<BlockKey> {
     match entry {
         // Never one that is reserved: that would be no key.
-        ListEntry::Object { key, size_bytes, etag, .. } => {
-            Some(Listed { key: BlockKey::new(bucket, &key).ok()?, version: Some((etag, size_bytes)) })
-        }
+        ListEntry::Object { key, .. } => BlockKey::new(bucket, &key).ok(),
         ListEntry::CommonPrefix(_) => None,
     }
 }

@@ -214,6 +214,18 @@ async fn an_object_too_large_is_streamed_and_not_kept() {
 }
 
 #[tokio::test]
+async fn an_outage_does_not_unmake_what_is_known_of_a_block_without_room() {
+    let first = rig();
+    first.put_with("k", &pattern(200_000, 6), with_meta(&[("kv-fingerprint", "f")])).await.unwrap();
+    let rig = rig_on(first.double, limits(), 64 << 10, Duration::from_secs(3600));
+    rig.head("k").await.unwrap();
+    rig.double.outage.store(true, Ordering::SeqCst);
+    assert_eq!(missed(rig.get("k").await), MissReason::UpstreamUnavailable);
+    assert_eq!(missed(rig.store.head(&named("k"), fingerprint("g")).await), MissReason::Fingerprint);
+    assert_eq!(rig.head("k").await.unwrap().info.fingerprint(), Some("f"));
+}
+
+#[tokio::test]
 async fn a_large_stream_ends_at_its_deadline() {
     let rig = rig();
     rig.put("k", &pattern(BLOCK_MAX + 1, 5)).await;

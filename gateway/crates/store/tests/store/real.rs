@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blockgate_block::{MissReason, Tier};
-use blockgate_store::{CompletePart, CopyObject, ReadRequest, Store, WriteRequest};
+use blockgate_store::{CompletePart, CopyObject, RangeSpec, ReadRequest, Store, WriteRequest};
 use blockgate_telemetry::Metrics;
 use blockgate_upstream::{
     BodyError, Conditions, Fault, FaultUpstream, FsUpstream, ListRequest, Op, Payload, Upstream, UpstreamError,
@@ -35,8 +35,12 @@ impl Disk {
 
     /// A gateway that knows nothing yet.
     fn gateway(&self) -> Arc<Store> {
+        self.gateway_with(16 << 20)
+    }
+
+    fn gateway_with(&self, arena_bytes: u64) -> Arc<Store> {
         let upstream: Arc<dyn Upstream> = self.faults.clone();
-        store_on(upstream, limits(), 16 << 20, Duration::from_secs(1), Metrics::new())
+        store_on(upstream, limits(), arena_bytes, Duration::from_secs(1), Metrics::new())
     }
 }
 
@@ -217,4 +221,31 @@ async fn a_file_that_cannot_be_read_stops_nothing() {
     };
     put(&store, "bucket:damaged", b"healed", first).await;
     assert_eq!(get(&disk.gateway(), "bucket:damaged").await.1, "healed");
+}
+
+/// In a directory, as in most stores, an ETag is of the bytes alone.
+#[tokio::test]
+async fn the_same_bytes_for_another_fingerprint_are_another_block() {
+    let disk = Disk::new().await;
+    let of = |fingerprint: &str| with_meta(&[("kv-fingerprint", fingerprint)]);
+    let asked = |fingerprint: &str, range| ReadRequest {
+        fingerprint: Some(fingerprint.to_owned()),
+        range,
+        ..ReadRequest::default()
+    };
+    // Larger than the arena, and larger than any block.
+    for len in [200_000, BLOCK_MAX + 1] {
+        let (name, bytes) = (named("bucket:k"), pattern(len, 9));
+        let (store, other) = (disk.gateway_with(64 << 10), disk.gateway());
+        put(&store, "bucket:k", &bytes, of("f")).await;
+        store.head(&name, asked("f", None)).await.unwrap();
+        put(&other, "bucket:k", &bytes, of("g")).await;
+        for range in [Some(RangeSpec::From { first: 10, last: Some(19) }), None] {
+            assert_eq!(missed(store.get(&name, asked("f", range)).await), MissReason::Fingerprint, "{len}");
+        }
+        same(read(store.get(&name, asked("g", None)).await.unwrap()).await.unwrap(), &bytes);
+        put(&other, "bucket:k", &bytes, of("f")).await;
+        assert_eq!(store.delete_fingerprint("bucket", "f").await.unwrap(), 1, "whatever is known of it");
+        assert_eq!(missed(store.head(&name, ReadRequest::default()).await), MissReason::Absent);
+    }
 }

@@ -52,12 +52,17 @@ impl World {
             // A read that is refused leaves a fill behind, and until that is over the gateway believes what it believed.
             settle().await;
         }
+        let now = self.now();
         match (how, &got) {
-            (GetHow::Flipped, Err(StoreError::Miss(MissReason::Corrupt)))
-            | (GetHow::Outage, Err(StoreError::Miss(MissReason::UpstreamUnavailable))) => return Ok(()),
+            // It forgets a corrupt block that was on its way to memory, and learns nothing of one too large for that.
+            (GetHow::Flipped, Err(StoreError::Miss(MissReason::Corrupt))) => {
+                self.reference.may_know(gateway, key, now);
+                return Ok(());
+            }
+            // An outage says nothing of the block: what was known of it is known.
+            (GetHow::Outage, Err(StoreError::Miss(MissReason::UpstreamUnavailable))) => return Ok(()),
             _ => {}
         }
-        let now = self.now();
         let checked = self.reference.observe(gateway, key, asked, now, |answer| match (answer, &got) {
             (Answer::Hit(version), Ok((info, Some(bytes)))) => version.bytes == bytes && is_described(version, info),
             (Answer::Miss(reason), Err(StoreError::Miss(got))) => reason == got,

@@ -178,7 +178,13 @@ impl Reference {
                 Belief::Present(version) => version.fingerprint != Some(fingerprint),
                 Belief::Absent { .. } => true,
             });
-            if beliefs.len() < count && !self.truth.contains_key(key) {
+            if beliefs.len() == count {
+                continue;
+            }
+            if self.truth.contains_key(key) {
+                // It found another's block, and knows of none until it looks again.
+                self.certain.remove(&(gateway, *key));
+            } else {
                 beliefs.push(Belief::Absent { since: now });
             }
         }
