@@ -33,20 +33,24 @@ impl Core {
         to_the_end(async move { core.copy_now(&request).await }).await
     }
 
-    async fn copy_now(&self, request: &CopyObject) -> Result<Written> {
+    async fn copy_now(self: &Arc<Self>, request: &CopyObject) -> Result<Written> {
         let policy = self.policy(request.target.bucket());
         // What was acknowledged comes first: at the source, and, by taking the key, at the target.
-        self.keys.settled(&request.source).await;
+        self.settled(&request.source).await?;
         let write = if policy.is_kv() { Some(self.keys.write(&request.target).await) } else { None };
+        if request.source == request.target {
+            self.settle(&request.target).await?;
+        }
         let source = self.source(&request.source, &request.source_conditions).await?;
         let attributes = request.attributes.as_ref().unwrap_or(&source.attributes);
         check_attributes(attributes, policy)?;
         let record = if policy.is_kv() { self.record_of_copy(request, policy, &source).await? } else { None };
-        if request.source == request.target {
+        let staged = if request.source == request.target {
             self.amend(&request.target).await?;
+            None
         } else {
-            self.unstage(&request.target).await?;
-        }
+            Some(self.unstage(&request.target).await?)
+        };
         let stored = self
             .upstream
             .copy(CopyRequest {
@@ -59,6 +63,9 @@ impl Core {
                 tags: request.tags.clone(),
             })
             .await?;
+        if let Some(staged) = staged {
+            staged.done(self).await?;
+        }
         let Some(record) = record else {
             // A write that is dropped makes the tiers forget what was at the target.
             return Ok(Written {
@@ -123,8 +130,8 @@ impl Core {
             .then_some(block.bytes)
     }
 
-    pub(crate) async fn upload_part_copy(&self, request: PartCopy) -> Result<Written> {
-        self.keys.settled(&request.source).await;
+    pub(crate) async fn upload_part_copy(self: &Arc<Self>, request: PartCopy) -> Result<Written> {
+        self.settled(&request.source).await?;
         let source = self.source(&request.source, &request.source_conditions).await?;
         let range = request.source_range.clone().unwrap_or(0..source.size_bytes);
         if range.end > source.size_bytes || (range.is_empty() && request.source_range.is_some()) {
@@ -158,6 +165,10 @@ impl Core {
 
     pub(crate) async fn tags(&self, key: &BlockKey) -> Result<Vec<(String, String)>> {
         self.keys.settled(key).await;
+        if let Some(waiting) = self.writeback.get(key) {
+            let is_over = is_expired(&waiting.info, self.upstream.now());
+            return if is_over { Err(StoreError::Miss(MissReason::Expired)) } else { Ok(waiting.tags.clone()) };
+        }
         if self.policy(key.bucket()).is_kv() {
             // What is not there to clients has no tags.
             self.source(key, &Conditions::default()).await?;
@@ -168,6 +179,7 @@ impl Core {
     /// Replaces tags. A time to live among them counts from now.
     pub(crate) async fn set_tags(self: &Arc<Self>, key: &BlockKey, tags: Vec<(String, String)>) -> Result<()> {
         if !self.policy(key.bucket()).is_kv() {
+            self.settled(key).await?;
             self.amend(key).await?;
             return Ok(self.upstream.set_tags(key.bucket(), key.key(), &tags).await?);
         }
@@ -175,9 +187,10 @@ impl Core {
         to_the_end(async move { core.set_block_tags(&key, tags).await }).await
     }
 
-    async fn set_block_tags(&self, key: &BlockKey, tags: Vec<(String, String)>) -> Result<()> {
+    async fn set_block_tags(self: &Arc<Self>, key: &BlockKey, tags: Vec<(String, String)>) -> Result<()> {
         let ttl = tag_ttl(&tags)?;
         let write = self.keys.write(key).await;
+        self.settle(key).await?;
         let there = self.source(key, &Conditions::default()).await?;
         self.amend(key).await?;
         let tag_count = tags.len();

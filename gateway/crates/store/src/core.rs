@@ -24,6 +24,7 @@ use crate::pending::Backlog;
 use crate::staged;
 use crate::tiers::Tiers;
 use crate::uploads::Uploads;
+use crate::writeback::Queue;
 use crate::{BucketPolicies, BucketPolicy, Limits, Result, StoreError, StoreParts};
 
 /// How long a bucket is believed to be there before a block is acknowledged that is not yet at the upstream.
@@ -44,11 +45,20 @@ pub(crate) struct Core {
     pub(crate) negative_ttl: Duration,
     pub(crate) uploads: Uploads,
     pub(crate) backlog: Backlog,
+    pub(crate) writeback: Arc<Queue>,
     pub(crate) heap: Heap,
     pub(crate) speeds: Arc<Speeds>,
     pub(crate) prefetches: Prefetches,
     /// Buckets that were there a moment ago.
     pub(crate) buckets: Cache<String, ()>,
+    /// Buckets that ever were there.
+    pub(crate) buckets_seen: Cache<String, ()>,
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        self.writeback.close();
+    }
 }
 
 impl Core {
@@ -86,11 +96,13 @@ impl Core {
             negative_ttl,
             uploads: Uploads::new(limits.part_bytes, limits.parts, limits.uploads),
             backlog: Backlog::new(limits.pending_bytes, limits.uploads_at_once),
+            writeback: Arc::default(),
             heap: Heap::new(limits.heap_bytes),
             speeds: Arc::default(),
             prefetches: Prefetches::default(),
             limits: Arc::new(limits),
             buckets: Cache::builder().max_capacity(BUCKETS_BELIEVED_MAX).time_to_live(BUCKET_BELIEVED).build(),
+            buckets_seen: Cache::new(BUCKETS_BELIEVED_MAX),
         });
         core.show_gauges();
         core
@@ -125,7 +137,13 @@ impl Core {
         });
         gauge("blockgate_index_entries", "Entries of the index, absences included.", |core| core.tiers().index().len());
         gauge("blockgate_pending_upload_bytes", "Bytes acknowledged and not yet at the upstream.", |core| {
-            core.backlog.bytes()
+            core.pending_bytes()
+        });
+        gauge("blockgate_pending_upload_blocks", "Staged blocks that are not yet at the upstream.", |core| {
+            core.writeback.totals().blocks
+        });
+        gauge("blockgate_upload_lag_seconds", "How long the oldest staged block has waited for its upload.", |core| {
+            core.upload_lag_seconds()
         });
     }
 

@@ -71,13 +71,15 @@ impl Core {
         Ok(members)
     }
 
-    async fn put_group(&self, members: Vec<Member>) -> Result<Vec<Written>> {
+    async fn put_group(self: &Arc<Self>, members: Vec<Member>) -> Result<Vec<Written>> {
         let Some(first) = members.first() else { return Ok(Vec::new()) };
         let bucket = first.key.bucket().to_owned();
         let group = random_id()?;
         let keys: Vec<BlockKey> = members.iter().map(|member| member.key.clone()).collect();
         let writes = self.keys.write_all(&keys).await;
-        self.unstage_all(&keys).await?;
+        self.settle_all(&keys).await?;
+        // Nothing waits any more that could go up meanwhile.
+        let _staged = self.unstage_all(&keys).await?;
         // Until the commit, what is there is for the upstream alone to say: so the commit is one step for readers here, too.
         keys.iter().for_each(|key| self.tiers().forget(key));
         let begun_at = self.upstream.now();

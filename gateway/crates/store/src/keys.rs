@@ -174,13 +174,6 @@ impl KeyTable {
         Writing::begin(hold, Some(order))
     }
 
-    /// Begins a write of bytes that arrive slowly: it comes after what was acknowledged before it, and excludes nobody.
-    pub(crate) async fn write_shared(self: &Arc<Self>, key: &BlockKey) -> Writing {
-        let mut writing = self.write(key).await;
-        writing.order = None;
-        writing
-    }
-
     /// Begins writes of many keys, which must be different.
     pub(crate) async fn write_all(self: &Arc<Self>, keys: &[BlockKey]) -> Vec<Writing> {
         // All who hold several keys take them in one order, so that none waits for another in a circle.
@@ -193,13 +186,33 @@ impl KeyTable {
         writes
     }
 
-    /// Waits until what was acknowledged under this key is at the upstream, or lost.
+    /// Waits until what was acknowledged from memory under this key is at the upstream, or lost.
     pub(crate) async fn settled(self: &Arc<Self>, key: &BlockKey) {
         if self.pending(key).is_some() {
-            let (_hold, order) = self.hold(key, |state| Arc::clone(&state.order));
-            drop(order.lock().await);
+            drop(self.turn(key).await);
         }
     }
+
+    /// Keeps writes of this key out, and writes nothing.
+    pub(crate) async fn turn(self: &Arc<Self>, key: &BlockKey) -> Turn {
+        let (hold, order) = self.hold(key, |state| Arc::clone(&state.order));
+        let order = order.lock_owned().await;
+        Turn { _order: order, _hold: hold }
+    }
+
+    /// Lets the tiers learn something, unless a write of the key is in progress: that knows better.
+    pub(crate) fn learn(&self, key: &BlockKey, learn: impl FnOnce(&Tiers)) {
+        let stripe = self.stripe(key);
+        if stripe.get(key).is_none_or(|state| state.writes == 0) {
+            learn(&self.tiers);
+        }
+    }
+}
+
+/// Nobody else writes the key while this is held.
+pub(crate) struct Turn {
+    _order: OwnedMutexGuard<()>,
+    _hold: Hold,
 }
 
 /// Keeps the state of a key alive.
@@ -296,6 +309,11 @@ impl Writing {
 
     pub(crate) fn key(&self) -> &BlockKey {
         &self.hold.key
+    }
+
+    /// Excludes nobody any more: for bytes that arrive slowly. It still comes after what was acknowledged before it.
+    pub(crate) fn share(&mut self) {
+        self.order = None;
     }
 
     /// Lets reads see a block that is not yet at the upstream, until this write ends.

@@ -34,6 +34,7 @@ mod touch;
 mod ttl;
 mod uploads;
 mod write;
+mod writeback;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +43,7 @@ use blockgate_block::{Arena, BlockKey, KeyList, RESERVED_PREFIX, Tier};
 use blockgate_telemetry::Metrics;
 use blockgate_tier::memory::MemoryStats;
 use blockgate_upstream::{
-    BucketInfo, ListPage, ListRequest, PartList, Payload, UploadList, UploadListRequest, Upstream,
+    BucketInfo, ListPage, ListRequest, PartList, Payload, UploadList, UploadListRequest, Upstream, UpstreamError,
 };
 
 pub use blockgate_staging::{
@@ -128,6 +129,7 @@ impl Store {
 
     /// Ends the staging tier well, so that the next start is quick. To be called last: nothing is staged afterwards.
     pub async fn close(&self) {
+        self.core.writeback.close();
         if let Some(staging) = self.core.staging() {
             staging.close().await;
         }
@@ -157,15 +159,17 @@ impl Store {
         self.core.tiers().index().len()
     }
 
-    /// Bytes that were acknowledged and are not yet at the upstream (`write = "async"`).
+    /// Bytes that were acknowledged and are not yet at the upstream (`write = "back"` and `write = "async"`).
     #[must_use]
     pub fn pending_bytes(&self) -> u64 {
-        self.core.backlog.bytes()
+        self.core.pending_bytes()
     }
 
-    /// Waits for uploads that were acknowledged before they were made (`write = "async"`).
+    /// Waits for uploads that were acknowledged before they were made. What `write = "back"` acknowledged is not lost where
+    /// this is not waited for: the next start takes it up.
     pub async fn drain(&self) {
         self.core.backlog.drained().await;
+        self.core.writeback.drained().await;
     }
 
     /// Reads an object.
@@ -299,7 +303,8 @@ impl Store {
         self.core.copy(request).await
     }
 
-    /// As the upstream lists, block ETags where known. Blocks that are not yet at the upstream are not listed.
+    /// As the upstream lists, block ETags where known, and with the staged blocks that are not there yet. Those that were
+    /// acknowledged from memory (`write = "async"`) are not listed before they are.
     ///
     /// # Errors
     /// Only the upstream's.
@@ -411,12 +416,17 @@ impl Store {
     /// Removes an empty bucket.
     ///
     /// # Errors
-    /// Only the upstream's. Blocks that wait for their upload are waited for: they count.
+    /// Only the upstream's. Blocks that wait for their upload count: staged ones make it
+    /// [`blockgate_upstream::UpstreamError::BucketNotEmpty`], others are waited for.
     pub async fn delete_bucket(&self, bucket: &str) -> Result<()> {
+        if self.core.writeback.has_any_of(bucket) {
+            return Err(StoreError::Upstream(UpstreamError::BucketNotEmpty));
+        }
         if self.core.backlog.bytes() > 0 && self.core.policy(bucket).is_kv() {
             self.core.backlog.drained().await;
         }
         self.core.buckets.invalidate(bucket);
+        self.core.buckets_seen.invalidate(bucket);
         Ok(self.core.upstream.delete_bucket(bucket).await?)
     }
 

@@ -29,10 +29,14 @@ pub struct Limits {
     pub between_chunks: Duration,
     /// Bytes that were acknowledged and are not yet at the upstream (`write = "async"`); over it, PUTs go through.
     pub pending_bytes: u64,
-    /// How many of them are uploaded at the same time: the rest of the machine is for requests.
+    /// How many blocks are uploaded at the same time after they were acknowledged: the rest of the machine is for requests.
     pub uploads_at_once: usize,
     /// How long such a block is tried to be uploaded while the upstream is out; then it is given up.
     pub upload_patience: Duration,
+    /// Pause before a block is tried again that the upstream refused, or that could not be read (`write = "back"`).
+    pub upload_retry: Duration,
+    /// Longest wait of an operation for the upload of what was stored before it under its key.
+    pub settle_wait: Duration,
     /// Attempts to commit a group.
     pub commit_attempts: u32,
     /// Pause after the first failed attempt; doubles with each one.
@@ -45,7 +49,8 @@ pub struct Limits {
     pub uploads: usize,
     /// Heap for the bodies of PUTs that find no room in the arena.
     pub heap_bytes: u64,
-    /// Longest wait for that heap before the client is asked to slow down.
+    /// Longest wait for that heap, or for room among the blocks that wait for their upload in staging, before the client is asked
+    /// to slow down.
     pub heap_wait: Duration,
     /// Heap for descriptions of objects that are not in memory.
     pub info_bytes: u64,
@@ -61,6 +66,8 @@ impl Limits {
             pending_bytes: capacity_bytes / 4,
             uploads_at_once: 8,
             upload_patience: Duration::from_secs(60 * 60),
+            upload_retry: Duration::from_secs(30),
+            settle_wait: Duration::from_secs(10),
             commit_attempts: 5,
             upload_pause: Duration::from_millis(200),
             part_bytes: capacity_bytes / 8,

@@ -74,11 +74,12 @@ impl Core {
         if !self.policy(key.bucket()).is_kv() {
             let parts: Vec<PartRef> =
                 parts.into_iter().map(|part| PartRef { number: part.number, etag: part.etag }).collect();
-            self.unstage(&key).await?;
+            let staged = self.unstage(&key).await?;
             let stored = self
                 .upstream
                 .complete_multipart(key.bucket(), key.key(), &upload_id, &parts, &conditions, None)
                 .await?;
+            staged.done(self).await?;
             return Ok(without_record(stored, None));
         }
         check_write_conditions(&conditions)?;
@@ -92,7 +93,7 @@ impl Core {
     }
 
     async fn complete_block(
-        &self,
+        self: &Arc<Self>,
         key: &BlockKey,
         upload_id: &str,
         parts: &[CompletePart],
@@ -107,8 +108,10 @@ impl Core {
             .collect();
         let whole = joined(&tags);
         let write = self.keys.write(key).await;
+        self.settle(key).await?;
         let conditions = self.conditions_ahead(key, conditions).await?;
-        self.unstage(key).await?;
+        // Nothing waits any more that could go up meanwhile.
+        let _staged = self.unstage(key).await?;
         let begun = self.uploads.begun(upload_id);
         let at_once = match (&begun, whole) {
             (Some(begun), Some(whole)) => self.record_of_whole(policy, begun, whole)?,

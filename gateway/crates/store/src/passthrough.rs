@@ -74,11 +74,12 @@ impl Core {
 
     pub(crate) async fn put_past(&self, key: &BlockKey, request: WriteRequest, payload: Payload) -> Result<Written> {
         // From when the bucket was a kv bucket.
-        self.unstage(key).await?;
+        let staged = self.unstage(key).await?;
         let size_bytes = Some(payload.len_bytes());
         let WriteRequest { attributes, tags, conditions } = request;
         let put = PutRequest { attributes, tags, conditions, crc64: None };
         let stored = self.upstream.put(key.bucket(), key.key(), put, payload).await?;
+        staged.done(self).await?;
         Ok(Written {
             etag: stored.upstream_etag,
             size_bytes,

@@ -87,7 +87,9 @@ impl Core {
             self.buckets.insert(key.bucket().to_owned(), ());
         }
         let mut write = self.keys.write(key).await;
-        self.unstage(key).await?;
+        // From when the bucket was written back, if anything.
+        self.settle(key).await?;
+        self.unstage(key).await?.done(self).await?;
         let record = record_of(body.crc64, body.len_bytes, self.upstream.now(), ttl);
         let put = PutRequest {
             attributes: with_record(&request.attributes, &record),

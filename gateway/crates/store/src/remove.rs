@@ -1,12 +1,14 @@
 //! DELETE, of one key or of many.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use blockgate_block::{BlockKey, KeyList};
 
-use crate::core::{Core, to_the_end};
+use crate::core::{Core, each, to_the_end};
 use crate::keys::Writing;
 use crate::limits::DELETE_KEYS_MAX;
+use crate::writeback::UNSTAGED_AT_ONCE;
 use crate::{Result, Store, StoreError};
 
 impl Store {
@@ -26,14 +28,16 @@ impl Store {
 impl Core {
     pub(crate) async fn delete(self: &Arc<Self>, key: &BlockKey) -> Result<()> {
         if !self.policy(key.bucket()).is_kv() {
-            self.unstage(key).await?;
-            return Ok(self.upstream.delete(key.bucket(), key.key()).await?);
+            let staged = self.unstage(key).await?;
+            self.upstream.delete(key.bucket(), key.key()).await?;
+            return staged.done(self).await;
         }
         let (core, key) = (Arc::clone(self), key.clone());
         to_the_end(async move {
             let write = core.keys.write(&key).await;
-            core.unstage(&key).await?;
+            let staged = core.unstage(&key).await?;
             core.upstream.delete(key.bucket(), key.key()).await?;
+            staged.done(&core).await?;
             write.end(|tiers| tiers.note_absent(&key, core.upstream.now()));
             Ok(())
         })
@@ -61,18 +65,21 @@ impl Core {
         distinct.dedup();
         let writes: Vec<Writing> =
             if self.policy(first.bucket()).is_kv() { self.keys.write_all(&distinct).await } else { Vec::new() };
-        self.unstage_all(&distinct).await?;
+        let staged = self.unstage_all(&distinct).await?;
         let names: Vec<String> = keys.iter().map(|key| key.key().to_owned()).collect();
         let outcomes = self.upstream.delete_many(first.bucket(), &names).await?;
-        let failed: Vec<&BlockKey> =
-            keys.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_err()).map(|(key, _)| key).collect();
+        let failed = keys.iter().zip(outcomes).filter_map(|(key, outcome)| Some((key.clone(), outcome.err()?.into())));
+        let mut failed: HashMap<BlockKey, StoreError> = failed.collect();
+        let gone: Vec<_> = distinct.into_iter().zip(staged).filter(|(key, _)| !failed.contains_key(key)).collect();
+        let gone = each(gone, UNSTAGED_AT_ONCE, |(key, staged)| async move { (key, staged.done(self).await) }).await;
+        failed.extend(gone.into_iter().filter_map(|(key, outcome)| Some((key, outcome.err()?))));
         let now = self.upstream.now();
         for write in writes {
             let key = write.key().clone();
-            if !failed.contains(&&key) {
+            if !failed.contains_key(&key) {
                 write.end(|tiers| tiers.note_absent(&key, now));
             }
         }
-        Ok(outcomes.into_iter().map(|outcome| outcome.map_err(StoreError::from)).collect())
+        Ok(keys.iter().map(|key| failed.get(key).map_or(Ok(()), |error| Err(error.clone()))).collect())
     }
 }

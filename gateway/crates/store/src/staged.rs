@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use blockgate_block::BlockKey;
 use blockgate_index::{Index, Record};
-use blockgate_staging::{Clock, OpenError, PendingBlock, RemoveError, Settings, Staging, Summary, Told};
-use blockgate_upstream::{Upstream, UpstreamError};
+use blockgate_staging::{Clock, OpenError, PendingBlock, Settings, Staging, Summary, Told};
+use blockgate_upstream::Upstream;
 
-use crate::core::{Core, each};
-use crate::{Result, StoreError};
-
-/// Blocks that one request takes out of staging at the same time.
-const UNSTAGED_AT_ONCE: usize = 256;
+use crate::Result;
+use crate::core::Core;
+use crate::writeback::refused;
 
 /// Opens the log and wires it to the index: it knows from the start what is there, and hears of who comes and goes.
 pub(crate) fn open(
@@ -45,42 +43,12 @@ fn record_of(found: &Summary) -> Record {
 }
 
 impl Core {
-    /// Takes up what was acknowledged before the last start and is not yet at the upstream.
-    pub(crate) fn resume(self: &Arc<Self>, pending: Vec<PendingBlock>) {
-        if !pending.is_empty() {
-            tracing::warn!(blocks = pending.len(), "staged blocks wait for their upload");
-        }
-    }
-
-    /// To be called under the key's write lock, before the upstream is told to replace or remove an object: after a restart,
-    /// staging must not show what was there before.
-    pub(crate) async fn unstage(&self, key: &BlockKey) -> Result<()> {
-        match self.staging() {
-            Some(staging) => staging.remove(key).await.map_err(refused),
-            None => Ok(()),
-        }
-    }
-
-    /// The same for many.
-    pub(crate) async fn unstage_all(&self, keys: &[BlockKey]) -> Result<()> {
-        if self.staging().is_none() {
-            return Ok(());
-        }
-        // All at once: one flush of the disk serves them together.
-        let outcomes = each(0..keys.len(), UNSTAGED_AT_ONCE, |index| self.unstage(&keys[index])).await;
-        outcomes.into_iter().collect()
-    }
-
-    /// The same, before an object's description changes and its bytes stay.
+    /// To be called under the key's write lock, before an object's description changes at the upstream and its bytes stay:
+    /// staging must not describe it as it was, after a restart either.
     pub(crate) async fn amend(&self, key: &BlockKey) -> Result<()> {
         match self.staging() {
             Some(staging) => staging.amend(key).await.map_err(refused),
             None => Ok(()),
         }
     }
-}
-
-/// Nothing was changed.
-fn refused(error: RemoveError) -> StoreError {
-    StoreError::Upstream(UpstreamError::Unavailable(error.to_string()))
 }

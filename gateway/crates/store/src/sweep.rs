@@ -114,6 +114,7 @@ impl Core {
             }
         };
         self.keys.for_each_pending(&mut look);
+        self.writeback.for_each(bucket, &mut look);
         self.tiers().for_each(&mut look);
         keys.into_iter().collect()
     }
@@ -152,7 +153,19 @@ impl Core {
 
     async fn delete_under_lock_if_of(&self, key: &BlockKey, fingerprint: &str) -> Result<bool> {
         let write = self.keys.write(key).await;
-        self.unstage(key).await?;
+        let staged = self.unstage(key).await?;
+        if let Some(pending) = staged.pending() {
+            // What lies at the upstream is overwritten already.
+            let is_of = pending.info.fingerprint() == Some(fingerprint);
+            if is_of {
+                self.upstream.delete(key.bucket(), key.key()).await?;
+                staged.done(self).await?;
+                write.end(|tiers| tiers.note_absent(key, self.upstream.now()));
+            } else {
+                write.end(|_| {});
+            }
+            return Ok(is_of);
+        }
         match self.upstream.head(key.bucket(), key.key(), &Conditions::default()).await {
             Ok(there) if there.fingerprint() == Some(fingerprint) => {
                 self.upstream.delete(key.bucket(), key.key()).await?;

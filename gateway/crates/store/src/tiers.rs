@@ -112,6 +112,14 @@ impl Tiers {
         }
     }
 
+    /// Learns what the upstream calls a block that it did not have before; memory keeps its bytes.
+    pub(crate) fn renew(&self, key: &BlockKey, info: &Arc<ObjectInfo>) {
+        match self.block(key).filter(|block| block.info.record == info.record) {
+            Some(block) => self.install(key, info, Some(block.bytes)),
+            None => self.note(key, info),
+        }
+    }
+
     /// Learns what an object is. Whether memory or staging has its bytes, these tell the index.
     pub(crate) fn note(&self, key: &BlockKey, info: &Arc<ObjectInfo>) {
         self.infos.insert(key.clone(), Known { info: Arc::clone(info), since: Instant::now() });

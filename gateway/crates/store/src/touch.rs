@@ -37,12 +37,16 @@ impl Store {
 
 impl Core {
     /// Whether there was a block to renew.
-    async fn touch(&self, key: &BlockKey, ttl: Duration) -> Result<bool> {
+    async fn touch(self: &Arc<Self>, key: &BlockKey, ttl: Duration) -> Result<bool> {
         let write = self.keys.write(key).await;
+        if let Err(error) = self.settle(key).await {
+            write.end(|_| {});
+            return Err(error);
+        }
         let there = match self.upstream.head(key.bucket(), key.key(), &Conditions::default()).await {
             Ok(there) => there,
             Err(UpstreamError::NoSuchKey) => {
-                self.unstage(key).await?;
+                self.unstage(key).await?.done(self).await?;
                 write.end(|tiers| tiers.note_absent(key, self.upstream.now()));
                 return Ok(false);
             }

@@ -77,28 +77,35 @@ impl Core {
             }
             _ => None,
         };
-        match room {
-            Some((block, room)) => self.put_later(key, request, &body, block, room, ttl).await,
-            None => {
-                let core = Arc::clone(self);
-                let key = key.clone();
-                to_the_end(async move { core.put_through(&key, request, &body, ttl).await }).await
-            }
+        if let Some((block, room)) = room {
+            return self.put_later(key, request, &body, block, room, ttl).await;
         }
+        let (core, key) = (Arc::clone(self), key.clone());
+        to_the_end(async move {
+            match core.put_back(&key, &request, &body, ttl).await? {
+                Some(written) => Ok(written),
+                None => core.put_through(&key, request, &body, ttl).await,
+            }
+        })
+        .await
     }
 
     /// Stores a block at the upstream, then in the tiers.
     async fn put_through(
-        &self,
+        self: &Arc<Self>,
         key: &BlockKey,
         request: WriteRequest,
         body: &TakenIn,
         ttl: Option<Duration>,
     ) -> Result<Written> {
         let write = self.keys.write(key).await;
-        self.unstage(key).await?;
+        if !request.conditions.is_empty() {
+            self.settle(key).await?;
+        }
+        let staged = self.unstage(key).await?;
         let record = record_of(body.crc64, body.len_bytes, self.upstream.now(), ttl);
         let info = Arc::new(self.put_record(key, request, body, record).await?);
+        staged.done(self).await?;
         let written = written(&info);
         write.stored(&info, body.block());
         Ok(written)
@@ -175,7 +182,7 @@ impl Core {
     }
 
     async fn put_stream(
-        &self,
+        self: &Arc<Self>,
         key: &BlockKey,
         request: WriteRequest,
         payload: Payload,
@@ -183,13 +190,18 @@ impl Core {
         ttl: Option<Duration>,
     ) -> Result<Written> {
         let len_bytes = payload.len_bytes();
-        let write = self.keys.write_shared(key).await;
+        let mut write = self.keys.write(key).await;
+        if !request.conditions.is_empty() {
+            self.settle(key).await?;
+        }
         // A body that streams can't be sent twice.
         let conditions = self.conditions_ahead(key, &request.conditions).await?;
-        self.unstage(key).await?;
+        let staged = self.unstage(key).await?;
+        write.share();
         let tag_count = request.tags.len();
         let put = PutRequest { attributes: request.attributes.clone(), tags: request.tags, conditions, crc64: None };
         let stored = self.upstream.put(key.bucket(), key.key(), put, payload).await?;
+        staged.done_shared(self).await?;
         let crc64 = passed.crc64();
         let written = match ttl {
             None => Written {
@@ -206,8 +218,6 @@ impl Core {
             }
         };
         write.end(|tiers| tiers.forget(key));
-        // It excluded nobody: what was staged meanwhile is not there any more.
-        self.unstage(key).await?;
         Ok(written)
     }
 
