@@ -30,7 +30,11 @@ impl Gate {
         Ok(json::response(&StatsResponse {
             bucket: asked.bucket,
             leases: LeaseStats { blocks: chains.leases, bytes: chains.lease_bytes },
-            tiers: TierStats { memory: speed(chains.memory), staging: None, upstream: speed(chains.upstream) },
+            tiers: TierStats {
+                memory: speed(chains.memory),
+                staging: chains.staging.map(speed),
+                upstream: speed(chains.upstream),
+            },
             memory: self.memory(),
             staging: self.staging(),
             index_entries: self.store.index_len(),

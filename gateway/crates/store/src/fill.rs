@@ -1,6 +1,6 @@
-//! Single flight: one GET of the upstream for any number of readers of a cold block.
+//! Single flight: one read of staging, or one GET of the upstream, for any number of readers of a cold block.
 //!
-//! The first reader begins a [`FillTask`], which outlives it. The task appends what the upstream sends to an arena slot;
+//! The first reader begins a [`FillTask`], which outlives it. A staged block comes in one piece. Else the task appends what the upstream sends to an arena slot;
 //! every reader, also one of a range, takes from the slot what has arrived, without a copy. The last bytes of every reply
 //! wait until the whole block has the checksum that it was stored with, so that a corrupt block never completes.
 
@@ -8,19 +8,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use blockgate_block::{BlockBuf, BlockKey, BlockReader, BlockWriter, Crc64Hasher, ObjectInfo, Tier};
-use blockgate_telemetry::Metrics;
-use blockgate_upstream::{BodyError, ByteStream, Conditions, Upstream, UpstreamError};
+use blockgate_upstream::{BodyError, ByteStream, Conditions, UpstreamError};
 use bytes::Bytes;
 use futures::StreamExt;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use crate::Limits;
-use crate::chain::Speeds;
 use crate::conditions::is_expired;
+use crate::core::Core;
 use crate::deadline::Deadline;
 use crate::keys::Reading;
 use crate::limits::{HELD_BACK_BYTES, RESUMES_MAX};
+use crate::staged::FromStaging;
 
 /// A fill under way; cheap to clone.
 #[derive(Clone)]
@@ -31,7 +30,7 @@ pub(crate) struct Fill {
 /// How far a fill has come.
 #[derive(Clone)]
 pub(crate) enum FillState {
-    /// The upstream has not answered.
+    /// Neither staging nor the upstream has answered.
     Asking,
     /// Bytes arrive.
     Arriving(Arrival),
@@ -47,6 +46,8 @@ pub(crate) enum FillState {
 #[derive(Clone)]
 pub(crate) struct Arrival {
     pub(crate) info: Arc<ObjectInfo>,
+    /// Where it comes from.
+    pub(crate) tier: Tier,
     reader: BlockReader,
 }
 
@@ -156,12 +157,9 @@ impl From<FillError> for BodyError {
     }
 }
 
-/// Brings one object from the upstream to memory.
+/// Brings one object to memory: from staging, or else from the upstream.
 pub(crate) struct FillTask {
-    pub(crate) upstream: Arc<dyn Upstream>,
-    pub(crate) limits: Arc<Limits>,
-    pub(crate) metrics: Metrics,
-    pub(crate) speeds: Arc<Speeds>,
+    pub(crate) core: Arc<Core>,
     pub(crate) max_block_bytes: u64,
     /// What the object was when it was last seen, if it was.
     pub(crate) known: Option<Arc<ObjectInfo>>,
@@ -179,11 +177,16 @@ impl FillTask {
     pub(crate) async fn run(self) {
         let key = self.reading.key().clone();
         let outcome = self.fill(&key).await;
-        let Self { reading, state, upstream, metrics, .. } = self;
+        let Self { core, reading, state, .. } = self;
         match outcome {
             Ok(Filled::Whole(arrival, block)) => {
                 // Memory first: a reader that no longer finds the fill must find the block.
-                reading.remember(|tiers| tiers.install(&key, &arrival.info, Some(block)));
+                reading.remember(|tiers| {
+                    tiers.install(&key, &arrival.info, Some(block.clone()));
+                    if arrival.tier == Tier::Upstream {
+                        tiers.offer(&key, &arrival.info, &block);
+                    }
+                });
                 state.send_replace(FillState::Whole(arrival));
             }
             Ok(Filled::Unfit(info)) => {
@@ -192,11 +195,9 @@ impl FillTask {
             }
             Err(error) => {
                 match &error {
-                    FillError::Upstream(UpstreamError::NoSuchKey) => {
-                        reading.remember(|tiers| tiers.note_absent(&key, upstream.now()));
-                    }
+                    FillError::Upstream(UpstreamError::NoSuchKey) => core.learn_absent(&reading),
                     FillError::Corrupt => {
-                        metrics.corrupt(Tier::Upstream.as_str());
+                        core.metrics.corrupt(Tier::Upstream.as_str());
                         tracing::error!(%key, "the upstream's bytes are not those that were stored");
                         reading.remember(|tiers| tiers.forget(&key));
                     }
@@ -210,6 +211,26 @@ impl FillTask {
     }
 
     async fn fill(&self, key: &BlockKey) -> Result<Filled, FillError> {
+        match self.core.fill_staged(key, self.max_block_bytes, |len_bytes| self.allocate(len_bytes)).await? {
+            FromStaging::Block(info, block) => {
+                self.refuse_expired(key, &info)?;
+                let arrival = Arrival { info, tier: Tier::Staging, reader: block.reader() };
+                Ok(Filled::Whole(arrival, block))
+            }
+            FromStaging::NoRoom(info) => Ok(Filled::Unfit(info)),
+            FromStaging::Nothing => self.fill_from_upstream(key).await,
+        }
+    }
+
+    fn refuse_expired(&self, key: &BlockKey, info: &Arc<ObjectInfo>) -> Result<(), FillError> {
+        if !is_expired(info, self.core.upstream.now()) {
+            return Ok(());
+        }
+        self.reading.remember(|tiers| tiers.install(key, info, None));
+        Err(FillError::Expired)
+    }
+
+    async fn fill_from_upstream(&self, key: &BlockKey) -> Result<Filled, FillError> {
         // Room first, where its size is known: what finds none is not to be asked for twice.
         let room = match &self.known {
             Some(info) => match self.allocate(info.size_bytes) {
@@ -220,15 +241,12 @@ impl FillTask {
         };
         let any = Conditions::default();
         let asked = Instant::now();
-        let get = self.upstream.get(key.bucket(), key.key(), None, &any);
-        let reply = timeout(self.limits.first_byte, get).await.map_err(|_| silent("answer"))??;
-        self.speeds.answered(asked.elapsed());
-        let (answered, arriving) = (Instant::now(), self.speeds.arriving());
+        let get = self.core.upstream.get(key.bucket(), key.key(), None, &any);
+        let reply = timeout(self.core.limits.first_byte, get).await.map_err(|_| silent("answer"))??;
+        self.core.speeds.answered(asked.elapsed());
+        let (answered, arriving) = (Instant::now(), self.core.speeds.arriving());
         let info = Arc::new(reply.info);
-        if is_expired(&info, self.upstream.now()) {
-            self.reading.remember(|tiers| tiers.install(key, &info, None));
-            return Err(FillError::Expired);
-        }
+        self.refuse_expired(key, &info)?;
         if info.size_bytes > self.max_block_bytes {
             return Ok(Filled::Unfit(info));
         }
@@ -236,7 +254,7 @@ impl FillTask {
         let Some(mut slot) = room.or_else(|| self.allocate(info.size_bytes)) else {
             return Ok(Filled::Unfit(info));
         };
-        let arrival = Arrival { info: Arc::clone(&info), reader: slot.reader() };
+        let arrival = Arrival { info: Arc::clone(&info), tier: Tier::Upstream, reader: slot.reader() };
         self.state.send_replace(FillState::Arriving(arrival.clone()));
         let mut hasher = Crc64Hasher::default();
         let mut body = reply.body;
@@ -265,7 +283,7 @@ impl FillTask {
     fn allocate(&self, len_bytes: u64) -> Option<BlockWriter> {
         let slot = self.reading.tiers().allocate(len_bytes);
         if slot.is_none() {
-            self.metrics.limit_hit("memory.capacity");
+            self.core.metrics.limit_hit("memory.capacity");
         }
         slot
     }
@@ -278,7 +296,7 @@ impl FillTask {
         hasher: &mut Crc64Hasher,
     ) -> Result<(), FillError> {
         loop {
-            match timeout(self.limits.between_chunks, body.next()).await {
+            match timeout(self.core.limits.between_chunks, body.next()).await {
                 Ok(Some(Ok(bytes))) => {
                     slot.append(&bytes).map_err(|_| cut("longer than announced"))?;
                     hasher.update(&bytes);
@@ -296,8 +314,8 @@ impl FillTask {
     /// The body from `from` on, of the same object.
     async fn rest(&self, key: &BlockKey, info: &ObjectInfo, from: u64) -> Result<ByteStream, FillError> {
         let same = Conditions { if_match: Some(info.upstream_etag.clone()), ..Conditions::default() };
-        let get = self.upstream.get(key.bucket(), key.key(), Some(from..info.size_bytes), &same);
-        let reply = timeout(self.limits.first_byte, get).await.map_err(|_| silent("answer"))??;
+        let get = self.core.upstream.get(key.bucket(), key.key(), Some(from..info.size_bytes), &same);
+        let reply = timeout(self.core.limits.first_byte, get).await.map_err(|_| silent("answer"))??;
         if reply.range == (from..info.size_bytes) { Ok(reply.body) } else { Err(cut("another range than asked for")) }
     }
 }

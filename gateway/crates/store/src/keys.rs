@@ -337,10 +337,10 @@ impl Writing {
     pub(crate) fn stored(mut self, info: &Arc<ObjectInfo>, bytes: Option<BlockBuf>) {
         let key = self.hold.key.clone();
         self.conclude(|tiers, is_last| {
+            tiers.install(&key, info, bytes.clone());
             if is_last && let Some(bytes) = &bytes {
                 tiers.offer(&key, info, bytes);
             }
-            tiers.install(&key, info, bytes);
         });
     }
 

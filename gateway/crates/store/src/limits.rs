@@ -27,6 +27,8 @@ pub struct Limits {
     pub first_byte: Duration,
     /// Longest silence in a body that the upstream sends.
     pub between_chunks: Duration,
+    /// Longest wait for the staging disk; then the upstream is asked.
+    pub staging_answer: Duration,
     /// Bytes that were acknowledged and are not yet at the upstream (`write = "async"`); over it, PUTs go through.
     pub pending_bytes: u64,
     /// How many blocks are uploaded at the same time after they were acknowledged: the rest of the machine is for requests.
@@ -63,6 +65,7 @@ impl Limits {
         Self {
             first_byte: Duration::from_secs(10),
             between_chunks: Duration::from_secs(10),
+            staging_answer: Duration::from_secs(2),
             pending_bytes: capacity_bytes / 4,
             uploads_at_once: 8,
             upload_patience: Duration::from_secs(60 * 60),

@@ -1,4 +1,4 @@
-//! GET and HEAD of blocks: pending writes → memory → index and descriptions → single flight from the upstream.
+//! GET and HEAD of blocks: pending writes → memory → index and descriptions → single flight from staging or the upstream.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -98,6 +98,12 @@ impl Core {
         {
             return self.get_directly(key, policy, Arc::clone(info), request, deadline).await;
         }
+        // A part of a block is no reason to bring all of it.
+        if request.range.is_some()
+            && let Some(served) = self.get_staged(key, policy, request, deadline).await
+        {
+            return served;
+        }
         let fill = match self.keys.share_fill(key, now) {
             Shared::There(block) => return serve_held(block, request, now),
             Shared::Joined(fill) => {
@@ -113,22 +119,13 @@ impl Core {
     }
 
     pub(crate) fn begin_fill(
-        &self,
+        self: &Arc<Self>,
         policy: &BucketPolicy,
         known: Option<Arc<ObjectInfo>>,
         state: watch::Sender<FillState>,
         reading: Reading,
     ) {
-        let task = FillTask {
-            upstream: Arc::clone(&self.upstream),
-            limits: Arc::clone(&self.limits),
-            metrics: self.metrics.clone(),
-            speeds: Arc::clone(&self.speeds),
-            max_block_bytes: policy.max_block_bytes,
-            known,
-            reading,
-            state,
-        };
+        let task = FillTask { core: Arc::clone(self), max_block_bytes: policy.max_block_bytes, known, reading, state };
         tokio::spawn(task.run().in_current_span());
     }
 
@@ -156,15 +153,18 @@ impl Core {
             FillState::Whole(arrival) => {
                 let range = self.judged(&arrival, request)?;
                 let bytes = arrival.slice(range.clone()).ok_or(StoreError::Miss(MissReason::Corrupt))?;
-                Ok(Served { info: arrival.info, tier: Tier::Upstream, range, body: Body::Bytes(bytes) })
+                Ok(Served { info: arrival.info, tier: arrival.tier, range, body: Body::Bytes(bytes) })
             }
             FillState::Arriving(arrival) => {
                 let range = self.judged(&arrival, request)?;
-                let info = Arc::clone(&arrival.info);
+                let (info, tier) = (Arc::clone(&arrival.info), arrival.tier);
                 let body = Body::Stream(fill.stream(arrival, range.clone(), deadline));
-                Ok(Served { info, tier: Tier::Upstream, range, body })
+                Ok(Served { info, tier, range, body })
             }
-            FillState::Unfit(info) => self.get_directly(key, policy, info, request, deadline).await,
+            FillState::Unfit(info) => match self.get_staged(key, policy, request, deadline).await {
+                Some(served) => served,
+                None => self.get_directly(key, policy, info, request, deadline).await,
+            },
             FillState::Failed(error) => Err(read_error(policy, error)),
             FillState::Asking => Err(read_error(policy, FillError::Upstream(no_answer()))),
         }
@@ -188,7 +188,7 @@ impl Core {
             return Ok(Found { info: block.info, tier: Tier::Memory });
         }
         if let Some(info) = self.known(key, request, now)? {
-            return Ok(Found { info, tier: Tier::Upstream });
+            return Ok(Found { info, tier: self.tier_of(key) });
         }
         let arriving = self.keys.fill(key).and_then(|fill| fill.info());
         let info = match arriving {
@@ -200,7 +200,7 @@ impl Core {
                 .map_err(|error| read_error(policy, error.into()))?,
         };
         judge_read(&info, request, self.upstream.now())?;
-        Ok(Found { info, tier: Tier::Upstream })
+        Ok(Found { info, tier: self.tier_of(key) })
     }
 
     /// The block, if its bytes are at hand. One that has expired is asked for again: another gateway may have renewed it.
@@ -226,7 +226,7 @@ impl Core {
         Ok(Some(known.info))
     }
 
-    /// Asks the upstream what an object is, together with all who ask at the same time.
+    /// Asks staging, or else the upstream, what an object is, together with all who ask at the same time.
     pub(crate) async fn ask_head(
         self: &Arc<Self>,
         key: &BlockKey,
@@ -251,6 +251,12 @@ impl Core {
 
     async fn head_task(&self, sender: watch::Sender<HeadAnswer>, reading: Reading) {
         let key = reading.key();
+        if let Some(info) = self.describe_staged(key).await {
+            reading.remember(|tiers| tiers.note(key, &info));
+            drop(reading);
+            sender.send_replace(Some(Ok(info)));
+            return;
+        }
         let any = Conditions::default();
         let asked = Instant::now();
         let head = self.upstream.head(key.bucket(), key.key(), &any);
@@ -260,7 +266,7 @@ impl Core {
         }
         match &answer {
             Ok(info) => reading.remember(|tiers| tiers.note(key, info)),
-            Err(UpstreamError::NoSuchKey) => reading.remember(|tiers| tiers.note_absent(key, self.upstream.now())),
+            Err(UpstreamError::NoSuchKey) => self.learn_absent(&reading),
             Err(_) => {}
         }
         drop(reading);

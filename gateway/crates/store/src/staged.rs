@@ -1,5 +1,7 @@
 //! The staging tier, as the rest of the store sees it.
 
+mod read;
+
 use std::sync::Arc;
 
 use blockgate_block::BlockKey;
@@ -7,6 +9,7 @@ use blockgate_index::{Index, Record};
 use blockgate_staging::{Clock, OpenError, PendingBlock, Settings, Staging, Summary, Told};
 use blockgate_upstream::Upstream;
 
+pub(crate) use self::read::{FromStaging, Silence};
 use crate::Result;
 use crate::core::Core;
 use crate::writeback::refused;

@@ -262,6 +262,12 @@ impl BlockBuf {
         self.slot.offset as u64
     }
 
+    /// A reader of it, to which all of it has arrived.
+    #[must_use]
+    pub fn reader(&self) -> BlockReader {
+        BlockReader { slot: Arc::clone(&self.slot) }
+    }
+
     /// Whether anyone else holds the slot just now, so that dropping this handle would not free it.
     #[must_use]
     pub fn is_shared(&self) -> bool {

@@ -1,8 +1,8 @@
 //! How long delivering a match takes, by what tiers were measured to be.
 //!
-//! The upstream is measured where blocks are brought from it: the time until it answers (HEADs count too), and how fast
-//! bytes come after that, times the reads that were under way together. Memory is measured up to the client's socket, by
-//! whoever sends. Averages follow good news at once by half and bad news by a quarter: bad news keeps those away who would
+//! Staging and the upstream are measured where blocks are brought from them: the time until they answer (HEADs count too), and
+//! how fast bytes come after that, times the reads that were under way together. Memory is measured up to the client's socket,
+//! by whoever sends. Averages follow good news at once by half and bad news by a quarter: bad news keeps those away who would
 //! bring better.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use blockgate_block::Tier;
 
-/// How many blocks a client's read fetches from the upstream at the same time, about: its window is 32 blocks or 64 MiB.
+/// How many blocks a client's read fetches from staging or the upstream at the same time, about: its window is 32 blocks or 64 MiB.
 const FETCHES_TOGETHER: u64 = 16;
 
 /// A delivery of fewer bytes says how long the first byte takes, one of more how fast bytes are.
@@ -28,6 +28,9 @@ pub struct TierSpeed {
 /// Memory, until it is measured: a loopback connection's speed, which a network will correct.
 const MEMORY_PRIOR: TierSpeed = TierSpeed { latency: Duration::from_micros(100), bytes_per_second: 2 << 30 };
 
+/// Staging, until it is measured: an NVMe disk, with other work.
+const STAGING_PRIOR: TierSpeed = TierSpeed { latency: Duration::from_micros(300), bytes_per_second: 1 << 30 };
+
 /// An upstream, until it is measured: an object store in the same building.
 const UPSTREAM_PRIOR: TierSpeed = TierSpeed { latency: Duration::from_millis(10), bytes_per_second: 200 << 20 };
 
@@ -35,9 +38,22 @@ const UPSTREAM_PRIOR: TierSpeed = TierSpeed { latency: Duration::from_millis(10)
 #[derive(Default)]
 pub(crate) struct Speeds {
     memory: Measured,
-    upstream: Measured,
-    /// Bodies that arrive from the upstream just now.
+    staging: Source,
+    upstream: Source,
+}
+
+/// A tier that blocks are brought from.
+#[derive(Default)]
+struct Source {
+    measured: Measured,
+    /// Bodies that arrive from it just now.
     arriving: AtomicUsize,
+}
+
+impl Source {
+    fn arriving(&self) -> Arriving<'_> {
+        Arriving { together: self.arriving.fetch_add(1, Ordering::Relaxed) + 1, source: self }
+    }
 }
 
 #[derive(Default)]
@@ -100,44 +116,58 @@ impl Speeds {
 
     /// The upstream answered.
     pub(crate) fn answered(&self, elapsed: Duration) {
-        self.upstream.latency_s.add(elapsed.as_secs_f64());
+        self.upstream.measured.latency_s.add(elapsed.as_secs_f64());
     }
 
     /// A body begins to arrive from the upstream.
     pub(crate) fn arriving(&self) -> Arriving<'_> {
-        Arriving { together: self.arriving.fetch_add(1, Ordering::Relaxed) + 1, speeds: self }
+        self.upstream.arriving()
+    }
+
+    /// Staging described a block.
+    pub(crate) fn staging_answered(&self, elapsed: Duration) {
+        self.staging.measured.latency_s.add(elapsed.as_secs_f64());
+    }
+
+    /// A block is being read from staging.
+    pub(crate) fn reading(&self) -> Arriving<'_> {
+        self.staging.arriving()
     }
 
     pub(crate) fn memory(&self) -> TierSpeed {
         self.memory.speed(MEMORY_PRIOR)
     }
 
+    pub(crate) fn staging(&self) -> TierSpeed {
+        self.staging.measured.speed(STAGING_PRIOR)
+    }
+
     pub(crate) fn upstream(&self) -> TierSpeed {
-        self.upstream.speed(UPSTREAM_PRIOR)
+        self.upstream.measured.speed(UPSTREAM_PRIOR)
     }
 }
 
-/// A body on its way from the upstream.
+/// A body on its way from staging or the upstream.
 pub(crate) struct Arriving<'a> {
-    speeds: &'a Speeds,
+    source: &'a Source,
     together: usize,
 }
 
 impl Arriving<'_> {
-    /// It is all there, `elapsed` after the upstream's answer.
+    /// It is all there, `elapsed` after the answer.
     pub(crate) fn whole(self, bytes: u64, elapsed: Duration) {
         if bytes < BANDWIDTH_BYTES_MIN {
             return;
         }
-        let together = (self.together + self.speeds.arriving.load(Ordering::Relaxed)).max(2) / 2;
+        let together = (self.together + self.source.arriving.load(Ordering::Relaxed)).max(2) / 2;
         #[allow(clippy::cast_precision_loss)] // small
-        self.speeds.upstream.seconds_per_byte.add(per_byte(elapsed, bytes) / together as f64);
+        self.source.measured.seconds_per_byte.add(per_byte(elapsed, bytes) / together as f64);
     }
 }
 
 impl Drop for Arriving<'_> {
     fn drop(&mut self) {
-        self.speeds.arriving.fetch_sub(1, Ordering::Relaxed);
+        self.source.arriving.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -145,22 +175,51 @@ impl Drop for Arriving<'_> {
 #[derive(Clone, Copy)]
 pub(super) struct Delivery {
     memory: TierSpeed,
-    upstream: TierSpeed,
     bytes: u64,
-    fetched: u64,
-    fetched_bytes: u64,
+    staging: Fetching,
+    upstream: Fetching,
+}
+
+/// Blocks to be brought from one tier.
+#[derive(Clone, Copy)]
+struct Fetching {
+    speed: TierSpeed,
+    blocks: u64,
+    bytes: u64,
+}
+
+impl Fetching {
+    fn at(speed: TierSpeed) -> Self {
+        Self { speed, blocks: 0, bytes: 0 }
+    }
+
+    fn add(&mut self, len_bytes: u64) {
+        self.blocks += 1;
+        self.bytes = self.bytes.saturating_add(len_bytes);
+    }
+
+    fn takes(&self) -> Duration {
+        let rounds = u32::try_from(self.blocks.div_ceil(FETCHES_TOGETHER)).unwrap_or(u32::MAX);
+        self.speed.latency.saturating_mul(rounds) + transfer(self.bytes, self.speed)
+    }
 }
 
 impl Delivery {
     pub(super) fn by(speeds: &Speeds) -> Self {
-        Self { memory: speeds.memory(), upstream: speeds.upstream(), bytes: 0, fetched: 0, fetched_bytes: 0 }
+        Self {
+            memory: speeds.memory(),
+            bytes: 0,
+            staging: Fetching::at(speeds.staging()),
+            upstream: Fetching::at(speeds.upstream()),
+        }
     }
 
-    pub(super) fn add(&mut self, len_bytes: u64, in_memory: bool) {
+    pub(super) fn add(&mut self, len_bytes: u64, tier: Tier) {
         self.bytes = self.bytes.saturating_add(len_bytes);
-        if !in_memory {
-            self.fetched += 1;
-            self.fetched_bytes = self.fetched_bytes.saturating_add(len_bytes);
+        match tier {
+            Tier::Memory => {}
+            Tier::Staging => self.staging.add(len_bytes),
+            Tier::Upstream => self.upstream.add(len_bytes),
         }
     }
 
@@ -170,12 +229,10 @@ impl Delivery {
 
     /// Fetching, a few blocks at a time, and then sending: what of it overlaps is left as a reserve.
     pub(super) fn takes(&self) -> Duration {
-        if self.bytes == 0 && self.fetched == 0 {
+        if self.bytes == 0 && self.staging.blocks + self.upstream.blocks == 0 {
             return Duration::ZERO;
         }
-        let rounds = u32::try_from(self.fetched.div_ceil(FETCHES_TOGETHER)).unwrap_or(u32::MAX);
-        let fetching = self.upstream.latency.saturating_mul(rounds) + transfer(self.fetched_bytes, self.upstream);
-        fetching + self.memory.latency + transfer(self.bytes, self.memory)
+        self.staging.takes() + self.upstream.takes() + self.memory.latency + transfer(self.bytes, self.memory)
     }
 }
 
@@ -220,27 +277,43 @@ mod tests {
     }
 
     #[test]
+    fn staging_is_measured_apart() {
+        let speeds = Speeds::default();
+        assert_eq!(speeds.staging(), STAGING_PRIOR);
+        speeds.staging_answered(MS);
+        speeds.reading().whole(1 << 20, 2 * MS);
+        assert_eq!(speeds.staging(), TierSpeed { latency: MS, bytes_per_second: 524_288_000 });
+        assert_eq!(speeds.upstream(), UPSTREAM_PRIOR);
+        let takes = |tier| {
+            let mut delivery = Delivery::by(&speeds);
+            delivery.add(100 << 20, tier);
+            delivery.takes()
+        };
+        assert!(takes(Tier::Memory) < takes(Tier::Staging) && takes(Tier::Staging) < takes(Tier::Upstream));
+    }
+
+    #[test]
     fn bodies_that_arrive_together_add_up() {
         let speeds = Speeds::default();
         let together: Vec<_> = (0..4).map(|_| speeds.arriving()).collect();
         // Four at the end of the last, which began with four.
         together.into_iter().next_back().expect("four").whole(1 << 20, 10 * MS);
         assert_eq!(speeds.upstream().bytes_per_second, 4 * 104_857_600);
-        assert_eq!(speeds.arriving.load(Ordering::Relaxed), 0);
+        assert_eq!(speeds.upstream.arriving.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn every_block_adds_to_the_time() {
         let mut delivery = Delivery::by(&Speeds::default());
         assert_eq!(delivery.takes(), Duration::ZERO);
-        delivery.add(2 << 30, true);
+        delivery.add(2 << 30, Tier::Memory);
         assert_eq!(delivery.takes(), Duration::from_secs(1) + MS / 10);
-        delivery.add(200 << 20, false);
+        delivery.add(200 << 20, Tier::Upstream);
         let one = delivery.takes();
         assert!((Duration::from_millis(2_100)..Duration::from_millis(2_120)).contains(&one), "{one:?}");
         let mut last = one;
         for _ in 0..20 {
-            delivery.add(u64::MAX / 8, false);
+            delivery.add(u64::MAX / 8, if last == one { Tier::Staging } else { Tier::Upstream });
             assert!(delivery.takes() >= last);
             last = delivery.takes();
         }

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use blockgate_api::limits;
 use blockgate_api::types::TierCounts;
-use blockgate_block::{KeyList, MissReason};
+use blockgate_block::{KeyList, MissReason, Tier};
 use blockgate_upstream::UpstreamError;
 use tokio::time::Instant;
 
@@ -81,6 +81,8 @@ pub struct ChainStats {
     pub lease_bytes: u64,
     /// Memory, up to a client's socket.
     pub memory: TierSpeed,
+    /// Staging, up to memory; none where there is none.
+    pub staging: Option<TierSpeed>,
     /// The upstream, up to memory.
     pub upstream: TierSpeed,
 }
@@ -98,7 +100,7 @@ impl Core {
         suppose(&mut seen);
         let mut found = self.deliverable(&seen, end, promised.blocks, deadline);
         if let Some((at, MissReason::Deadline)) = found.miss
-            && matches!(seen.get(at), Some(Sight::Good { in_memory: false, .. }))
+            && matches!(seen.get(at), Some(Sight::Good { tier: Tier::Staging | Tier::Upstream, .. }))
         {
             self.try_again(keys.get(at));
         }
@@ -122,8 +124,8 @@ impl Core {
         let known = search.known();
         let mut delivery = Delivery::by(&self.speeds);
         for (at, sight) in known.iter().enumerate() {
-            let Sight::Good { len_bytes, in_memory } = *sight else { continue };
-            delivery.add(len_bytes, in_memory);
+            let Sight::Good { len_bytes, tier } = *sight else { continue };
+            delivery.add(len_bytes, tier);
             if delivery.takes() > left {
                 // What comes after it is of no use.
                 return Promised { blocks: at, search_by: Deadline::after(Some(Duration::ZERO)) };
@@ -140,15 +142,19 @@ impl Core {
         let mut tiers = TierCounts::default();
         let mut miss = end.map(|reason| (seen.len(), reason));
         for (at, sight) in seen.iter().enumerate() {
-            let Sight::Good { len_bytes, in_memory } = *sight else { continue };
+            let Sight::Good { len_bytes, tier } = *sight else { continue };
             let mut more = delivery;
-            more.add(len_bytes, in_memory);
+            more.add(len_bytes, tier);
             if at >= promised && left.is_some_and(|left| more.takes() > left) {
                 miss = Some((at, MissReason::Deadline));
                 break;
             }
             delivery = more;
-            *(if in_memory { &mut tiers.memory } else { &mut tiers.upstream }) += 1;
+            *match tier {
+                Tier::Memory => &mut tiers.memory,
+                Tier::Staging => &mut tiers.staging,
+                Tier::Upstream => &mut tiers.upstream,
+            } += 1;
         }
         ChainMatch {
             matched: miss.map_or(seen.len(), |(at, _)| at),
@@ -165,7 +171,7 @@ impl Core {
         let until = request.lease.map(|lease| self.upstream.now() + lease.min(LEASE_MAX));
         if let Some(until) = until {
             let in_memory = |(at, sight): (usize, &Sight)| match sight {
-                Sight::Good { in_memory: true, .. } => Some(at),
+                Sight::Good { tier: Tier::Memory, .. } => Some(at),
                 _ => None,
             };
             let places: Vec<usize> = seen.iter().enumerate().filter_map(in_memory).collect();
@@ -173,7 +179,7 @@ impl Core {
         }
         if request.prefetch {
             let elsewhere = |(at, sight): (usize, &Sight)| match *sight {
-                Sight::Good { in_memory: false, len_bytes } => Some((at, len_bytes)),
+                Sight::Good { tier: Tier::Staging | Tier::Upstream, len_bytes } => Some((at, len_bytes)),
                 _ => None,
             };
             self.prefetch(keys, seen.iter().enumerate().filter_map(elsewhere).collect(), until);
@@ -186,6 +192,7 @@ impl Core {
             leases: memory.leases,
             lease_bytes: memory.leased_bytes,
             memory: self.speeds.memory(),
+            staging: self.staging().map(|_| self.speeds.staging()),
             upstream: self.speeds.upstream(),
         }
     }

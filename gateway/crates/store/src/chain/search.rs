@@ -6,7 +6,7 @@
 
 use std::ops::{ControlFlow, Range};
 
-use blockgate_block::MissReason;
+use blockgate_block::{MissReason, Tier};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
@@ -195,7 +195,7 @@ pub(super) fn suppose(seen: &mut [Sight]) {
             (begin..middle).map(|place| (place, first)).chain((middle..at).map(|place| (place, second)))
         {
             if seen[place] == Sight::Unknown {
-                seen[place] = Sight::Good { len_bytes, in_memory: false };
+                seen[place] = Sight::Good { len_bytes, tier: Tier::Upstream };
             }
         }
         begin = at + 1;
@@ -231,11 +231,11 @@ mod tests {
 
     #[test]
     fn supposed_blocks_are_as_long_as_their_nearest_neighbour() {
-        let good = |len_bytes| Sight::Good { len_bytes, in_memory: true };
+        let good = |len_bytes| Sight::Good { len_bytes, tier: Tier::Memory };
         let mut seen = [Sight::Unknown, good(5), Sight::Unknown, Sight::Unknown, Sight::Unknown, good(9)];
         suppose(&mut seen);
         let lengths = seen.map(|sight| match sight {
-            Sight::Good { len_bytes, in_memory } => (len_bytes, in_memory),
+            Sight::Good { len_bytes, tier } => (len_bytes, tier == Tier::Memory),
             _ => (0, false),
         });
         assert_eq!(lengths, [(5, false), (5, true), (5, false), (5, false), (9, false), (9, true)]);

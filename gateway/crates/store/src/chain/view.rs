@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use blockgate_block::{BlockKey, Digest, KeyList, MissReason, ObjectInfo, fingerprint_hash};
+use blockgate_block::{BlockKey, Digest, KeyList, MissReason, ObjectInfo, Tier, fingerprint_hash};
 use blockgate_index::Presence;
 use blockgate_upstream::UpstreamError;
 
@@ -21,7 +21,7 @@ const GLANCED_FIRST: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sight {
     /// A block that can be served.
-    Good { len_bytes: u64, in_memory: bool },
+    Good { len_bytes: u64, tier: Tier },
     /// There is none.
     Bad(MissReason),
     /// By what this gateway last knew there is none: its time is over, or it was absent a while ago. Another gateway may have
@@ -111,7 +111,7 @@ impl<'a> View<'a> {
         if self.pending.is_empty() {
             return None;
         }
-        Some(self.judge(self.pending.get(digest)?, true))
+        Some(self.judge(self.pending.get(digest)?, Tier::Memory))
     }
 
     fn sight(&self, presence: Presence) -> Sight {
@@ -125,7 +125,11 @@ impl<'a> View<'a> {
             Presence::Present(record) if self.fingerprint != 0 && self.fingerprint != record.fingerprint => {
                 Sight::Bad(MissReason::Fingerprint)
             }
-            Presence::Present(record) => self.sized(record.len_bytes, record.in_memory),
+            Presence::Present(record) if record.in_memory => self.sized(record.len_bytes, Tier::Memory),
+            Presence::Present(record) if record.in_staging => self.sized(record.len_bytes, Tier::Staging),
+            Presence::Present(record) if record.in_upstream => self.sized(record.len_bytes, Tier::Upstream),
+            // It waited for its upload, and is not staged any more.
+            Presence::Present(_) => Sight::Unknown,
         }
     }
 
@@ -133,24 +137,27 @@ impl<'a> View<'a> {
     /// was lost for want of room.
     pub(super) fn look(&self, key: &BlockKey) -> Option<Sight> {
         if let Some(block) = self.core.held(key, self.now) {
-            return Some(self.judge(&block.info, true));
+            return Some(self.judge(&block.info, Tier::Memory));
         }
         match self.core.known(key, &self.request, self.now) {
-            Ok(Some(info)) => Some(self.judge(&info, false)),
-            Ok(None) => self.core.keys.fill(key).and_then(|fill| fill.info()).map(|info| self.judge(&info, false)),
+            Ok(Some(info)) => Some(self.judge(&info, self.core.tier_of(key))),
+            Ok(None) => {
+                let arriving = self.core.keys.fill(key).and_then(|fill| fill.info());
+                arriving.map(|info| self.judge(&info, self.core.tier_of(key)))
+            }
             Err(StoreError::Miss(reason)) => Some(Sight::Bad(reason)),
             Err(_) => None,
         }
     }
 
-    /// What the upstream knows, if nothing nearer does.
+    /// What staging or the upstream knows, if nothing nearer does.
     pub(super) async fn ask(&self, at: usize) -> Result<Sight, Failure> {
         let key = self.keys.get(at);
         if let Some(sight) = self.look(&key) {
             return Ok(sight);
         }
         match self.core.ask_head(&key).await {
-            Ok(info) => Ok(self.judge(&info, false)),
+            Ok(info) => Ok(self.judge(&info, self.core.tier_of(&key))),
             Err(UpstreamError::NoSuchKey) => Ok(Sight::Bad(MissReason::Absent)),
             Err(UpstreamError::Damaged(_)) => Ok(Sight::Bad(MissReason::Corrupt)),
             Err(error) if error.is_outage() && self.policy.on_upstream_error == OnUpstreamError::Miss => {
@@ -161,20 +168,20 @@ impl<'a> View<'a> {
         }
     }
 
-    fn judge(&self, info: &Arc<ObjectInfo>, in_memory: bool) -> Sight {
+    fn judge(&self, info: &Arc<ObjectInfo>, tier: Tier) -> Sight {
         match judge_read(info, &self.request, self.now) {
-            Ok(()) => self.sized(info.size_bytes, in_memory),
+            Ok(()) => self.sized(info.size_bytes, tier),
             Err(StoreError::Miss(reason)) => Sight::Bad(reason),
             Err(_) => Sight::Unknown,
         }
     }
 
-    fn sized(&self, len_bytes: u64, in_memory: bool) -> Sight {
+    fn sized(&self, len_bytes: u64, tier: Tier) -> Sight {
         if len_bytes > self.len_bytes_max {
             // An object that is no block: it could never be delivered as one.
             Sight::Bad(MissReason::Absent)
         } else {
-            Sight::Good { len_bytes, in_memory }
+            Sight::Good { len_bytes, tier }
         }
     }
 }
