@@ -4,6 +4,8 @@
 //! acknowledged survives a crash. Whatever is read is checked: its key in full, its checksums, that its segment still is the
 //! one it was written to; what fails is dropped and counted.
 
+#[allow(dead_code)]
+mod format;
 mod io;
 mod staging;
 mod types;
