@@ -4,9 +4,19 @@
 //! acknowledged survives a crash. Whatever is read is checked: its key in full, its checksums, that its segment still is the
 //! one it was written to; what fails is dropped and counted.
 
-#[allow(dead_code)]
+mod append;
+mod blocks;
+mod directory;
 mod format;
+mod health;
 mod io;
+mod keep;
+mod keeper;
+mod life;
+mod log;
+mod marks;
+mod read;
+mod recovery;
 mod staging;
 mod types;
 

@@ -34,8 +34,8 @@ pub(crate) const FORMAT_VERSION: u32 = 1;
 /// Fewest pages of a record: a header and a block.
 pub(crate) const RECORD_PAGES_MIN: u32 = 2;
 
-/// Largest segment, so that a page number and a length fit 32 bits.
-pub(crate) const SEGMENT_BYTES_MAX: u64 = u32::MAX as u64 / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+/// Largest segment.
+pub(crate) const SEGMENT_BYTES_MAX: u64 = 16 << 30;
 
 /// Smallest segment: header, state, a few records, a footer.
 pub(crate) const SEGMENT_BYTES_MIN: u64 = 64 << 10;

@@ -1,0 +1,74 @@
+//! The files of a log.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+
+use crate::io::open_direct;
+use crate::types::OpenError;
+
+/// Locked by who has the log.
+pub(crate) const LOCK: &str = "LOCK";
+
+/// Where segment `number` is.
+pub(crate) fn segment_path(directory: &Path, number: u32) -> PathBuf {
+    directory.join(format!("segment-{number:08x}.log"))
+}
+
+/// The numbers of all segments that are there, in order.
+pub(crate) fn segments(directory: &Path) -> io::Result<Vec<u32>> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        let digits = name.to_str().and_then(|name| name.strip_prefix("segment-")?.strip_suffix(".log"));
+        let number = digits.filter(|digits| digits.len() == 8).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        // Another spelling of a number is no file of ours.
+        numbers.extend(number.filter(|number| name == *segment_path(Path::new(""), *number)));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Opens a segment. Whether it is read and written past the page cache.
+pub(crate) fn open_segment(path: &Path, create: bool) -> io::Result<(File, bool)> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(create);
+    open_direct(&options, path)
+}
+
+/// Makes it durable which files are there.
+pub(crate) fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// Takes the lock of a log, which is created if it is not there.
+pub(crate) fn lock(directory: &Path) -> Result<File, OpenError> {
+    let path = directory.join(LOCK);
+    let failed = |source| OpenError::Io { path: path.clone(), source };
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+    take(&file, directory)?;
+    Ok(file)
+}
+
+/// Takes the lock of a log that is only looked at. None where it has none: nothing was ever opened there.
+pub(crate) fn lock_existing(directory: &Path) -> Result<Option<File>, OpenError> {
+    let path = directory.join(LOCK);
+    let failed = |source| OpenError::Io { path: path.clone(), source };
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    take(&file, directory)?;
+    Ok(Some(file))
+}
+
+fn take(file: &File, directory: &Path) -> Result<(), OpenError> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(OpenError::InUse(directory.to_owned())),
+        Err(error) => Err(OpenError::Io { path: directory.join(LOCK), source: error.into() }),
+    }
+}
