@@ -163,7 +163,7 @@ async fn drain(
     }
     let all_uploaded = tokio::time::timeout(server.drain_timeout, gateway.store.drain()).await.is_ok();
     close_staging(&gateway.store).await;
-    if !all_uploaded && gateway.store.pending_bytes() > 0 {
+    if !all_uploaded && gateway.store.unprotected_bytes() > 0 {
         return Err(ServeError::UploadsLeft(server.drain_timeout));
     }
     tracing::info!("drained");

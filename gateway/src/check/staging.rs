@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use blockgate_staging::Settings;
+use blockgate_staging::{Engine, Io, Settings};
 use rustix::fs::{OFlags, statvfs};
 
 use super::Problems;
@@ -22,9 +22,18 @@ pub(super) fn staging(config: &Config, problems: &mut Problems) {
     } else {
         println!("staging directory: {} is not there: `blockgate serve` creates it", settings.path.display());
     }
-    // engine
+    problems.report("staging engine", engine(settings.engine));
     problems.report("staging space", space(settings));
     too_large_blocks(config, settings);
+}
+
+/// Whether the way of speaking to the disk that was asked for can be had.
+fn engine(wanted: Engine) -> io::Result<String> {
+    Ok(match (wanted, Io::start(wanted)?.kind()) {
+        (_, Engine::IoUring) => "io_uring works".to_owned(),
+        (Engine::Auto, _) => "threads: the kernel allows no io_uring here".to_owned(),
+        (Engine::IoUring | Engine::Threads, _) => "threads".to_owned(),
+    })
 }
 
 /// A file is made there, written past the page cache, and removed again.

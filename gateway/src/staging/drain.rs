@@ -10,7 +10,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::NOT_CONFIGURED;
 use super::progress::Progress;
-use super::table::bytes;
+use super::table::{bytes, counted};
 use crate::config::Config;
 use crate::wire;
 
@@ -85,13 +85,13 @@ async fn uploaded(store: &Arc<Store>, found: &Stats) -> Result<(), &'static str>
 }
 
 fn summary(found: &Stats, left: &Stats) -> String {
-    let (blocks, size) = (found.pending_blocks, bytes(found.pending_bytes));
-    match left.pending_blocks {
-        0 if blocks == 0 => "no block waits for its upload".to_owned(),
-        0 => format!("{blocks} blocks, {size}, waited for their upload: none is left"),
-        left_blocks => {
-            let left_size = bytes(left.pending_bytes);
-            format!("{blocks} blocks, {size}, waited for their upload: {left_blocks}, {left_size}, are left in staging")
+    let waited =
+        format!("{}, {}, waited to be uploaded", counted(found.pending_blocks, "block"), bytes(found.pending_bytes));
+    match (found.pending_blocks, left.pending_blocks) {
+        (0, 0) => "no block waits to be uploaded".to_owned(),
+        (_, 0) => format!("{waited}: none is left"),
+        (_, blocks) => {
+            format!("{waited}: {}, {}, left in staging", counted(blocks, "block"), bytes(left.pending_bytes))
         }
     }
 }

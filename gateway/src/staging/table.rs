@@ -17,6 +17,11 @@ pub(crate) fn bytes(bytes: u64) -> String {
     format!("{size:.1} {}", unit.copied().unwrap_or_default())
 }
 
+/// `1 block`, `2 blocks`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Rows under their heads, columns as wide as what is in them and right-aligned.
 pub(crate) fn table<const N: usize>(heads: [&str; N], rows: &[[String; N]]) -> String {
     let mut widths = heads.map(str::len);

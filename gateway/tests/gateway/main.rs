@@ -8,4 +8,5 @@ mod kv;
 mod life;
 mod limits;
 mod process;
+mod staging;
 mod tls;

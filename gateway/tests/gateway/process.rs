@@ -4,9 +4,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// The access key of every gateway that does not create its own.
@@ -25,9 +26,19 @@ pub(crate) fn blockgate(directory: &Path, arguments: &[&str], variables: &[(&str
     command
 }
 
-/// Runs the binary to its end.
+/// Runs the binary to its end, which must come.
 pub(crate) fn run(directory: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    blockgate(directory, arguments, variables).output().unwrap()
+    let mut command = blockgate(directory, arguments, variables);
+    let process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = Pid::from_child(&process);
+    let (_ended, end) = channel::<()>();
+    std::thread::spawn(move || {
+        if end.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            // It may end just now.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    });
+    process.wait_with_output().unwrap()
 }
 
 /// A running gateway; killed when dropped.
@@ -99,9 +110,8 @@ impl Gateway {
     }
 
     /// Sends a signal.
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_child(&self.process);
-        rustix::process::kill_process(pid, signal).unwrap();
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
     }
 
     /// Waits for the end.

@@ -165,6 +165,12 @@ impl Store {
         self.core.pending_bytes()
     }
 
+    /// Of them, those that memory alone has (`write = "async"`): the end of the process is theirs.
+    #[must_use]
+    pub fn unprotected_bytes(&self) -> u64 {
+        self.core.backlog.bytes()
+    }
+
     /// Waits for uploads that were acknowledged before they were made. What `write = "back"` acknowledged is not lost where
     /// this is not waited for: the next start takes it up.
     pub async fn drain(&self) {
