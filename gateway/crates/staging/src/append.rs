@@ -16,6 +16,7 @@ use crate::format::{Geometry, PAGE_BYTES};
 use crate::io::{AlignedBuf, Source};
 use crate::life::{Life, aligned, offset};
 use crate::log::Log;
+use crate::offer::Withdrawn;
 use crate::types::{Bytes4k, NewBlock, PutError, Version};
 
 /// A block with its checksums, ready to take any place.
@@ -24,6 +25,8 @@ pub(crate) struct Prepared {
     /// Its page is not known yet.
     pub(crate) entry: Entry,
     payload: Source,
+    /// Set where it can be withdrawn until it is appended.
+    pub(crate) withdrawn: Option<Withdrawn>,
 }
 
 impl Prepared {
@@ -64,7 +67,11 @@ impl Prepared {
         let header = record.encode()?;
         let entry = record.entry(0, u8::try_from(header.len() / PAGE_BYTES).ok()?);
         let fits = segment.fits(segment.first_record_page(), entry.record_pages(), 1);
-        fits.then_some(Self { header, entry, payload })
+        fits.then_some(Self { header, entry, payload, withdrawn: None })
+    }
+
+    fn is_withdrawn(&self) -> bool {
+        self.withdrawn.as_ref().is_some_and(|withdrawn| withdrawn.load(Ordering::Acquire))
     }
 
     /// What it takes of the disk.
@@ -141,6 +148,11 @@ struct Active {
 impl Appender {
     pub(crate) fn is_off(&self) -> bool {
         self.off.is_some()
+    }
+
+    /// Whether something can be taken in now.
+    pub(crate) fn is_open(&self) -> bool {
+        self.off.is_none() && !self.is_closing
     }
 
     /// Whether all is done that was begun.
@@ -221,7 +233,7 @@ impl Log {
         let (sender, answer) = oneshot::channel();
         let (life, entry, number) = {
             let mut appender = self.appender.lock();
-            self.admit(&appender, &prepared.entry, purpose)?;
+            self.admit(&appender, prepared, purpose)?;
             let (life, page) = appender.place(prepared.entry.record_pages()).ok_or(Refusal::NoRoom)?;
             let entry = Entry { page, ..prepared.entry };
             *appender.under_way.entry(entry.digest).or_default() += 1;
@@ -249,7 +261,8 @@ impl Log {
     }
 
     /// Whether a record may be appended now.
-    fn admit(&self, appender: &Appender, entry: &Entry, purpose: Purpose) -> Result<(), Refusal> {
+    fn admit(&self, appender: &Appender, prepared: &Prepared, purpose: Purpose) -> Result<(), Refusal> {
+        let entry = &prepared.entry;
         if appender.is_closing {
             return Err(Refusal::Put(PutError::Off("it is being closed".to_owned())));
         }
@@ -266,7 +279,8 @@ impl Log {
             }
             Purpose::Offer => {
                 let found = self.blocks.find(entry.digest);
-                !appender.is_under_way(entry.digest) && !found.is_some_and(|found| found.place.is_pending())
+                let is_free = !appender.is_under_way(entry.digest) && !prepared.is_withdrawn();
+                is_free && !found.is_some_and(|found| found.place.is_pending())
             }
             // A record on its way would have an earlier version than the copy, and be the newer block.
             Purpose::Copy(segment, page) => {

@@ -36,8 +36,10 @@ impl Log {
     async fn read_raw(&self, life: &Life, page: u32, pages: u64) -> io::Result<AlignedBuf> {
         let buffer = AlignedBuf::zeroed(pages as usize * PAGE_BYTES);
         let filled = self.io.read(&life.file, offset(page), vec![Target::Pages(buffer)]).await;
-        match filled.inspect_err(|_| drop(self.counters.io_errors.fetch_add(1, Ordering::Relaxed)))?.into_iter().next()
-        {
+        if filled.is_err() {
+            self.counters.io_errors.fetch_add(1, Ordering::Relaxed);
+        }
+        match filled?.into_iter().next() {
             Some(Filled::Pages(pages)) => Ok(pages),
             _ => Err(io::Error::other("nothing was read")),
         }
@@ -52,7 +54,8 @@ impl Log {
         for entry in entries {
             let is_valid = entry.expires_at_ms == 0 || entry.expires_at_ms > now_ms;
             let bytes = entry.record_pages() * PAGE_BYTES as u64;
-            if is_valid && bytes <= left && self.blocks.is_hot(victim, entry) {
+            let is_wanted = is_valid && bytes <= left && self.blocks.is_hot(victim, entry);
+            if is_wanted && self.budget.spend(entry.digest, bytes, self.opened.elapsed()) {
                 left -= bytes;
                 hot.push(*entry);
             }

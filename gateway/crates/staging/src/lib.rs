@@ -6,20 +6,24 @@
 
 mod append;
 mod blocks;
+mod budget;
 mod directory;
 mod format;
 mod health;
+mod inspect;
 mod io;
 mod keep;
 mod keeper;
 mod life;
 mod log;
 mod marks;
+mod offer;
 mod read;
 mod recovery;
 mod staging;
 mod types;
 
+pub use inspect::{Damage, Inspection, Records, SegmentReport, SegmentState, Tally, Verification, inspect, verify};
 #[doc(hidden)]
 pub use io::{Faults, Io, Operation};
 pub use staging::{Clock, Staging, Told};

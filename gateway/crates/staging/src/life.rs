@@ -167,11 +167,6 @@ impl Life {
         Ok(())
     }
 
-    /// The acknowledged records that no footer lists yet.
-    pub(crate) fn unlisted(&self) -> Vec<Entry> {
-        self.records.lock().entries.clone()
-    }
-
     /// Sets or takes back a mark, in memory. Returns what to give [`Self::flush`] so that it becomes durable.
     pub(crate) fn mark(&self, page: u32, mark: Mark, value: bool) -> u64 {
         let mut marks = self.marks.lock();

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::UNIX_EPOCH;
+use std::time::{Instant, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -13,9 +13,11 @@ use tokio::sync::{Notify, Semaphore, watch};
 use crate::Clock;
 use crate::append::{Appender, Purpose};
 use crate::blocks::Blocks;
+use crate::budget::Budget;
 use crate::format::Geometry;
 use crate::io::Io;
 use crate::keeper::{Keeper, Stock};
+use crate::offer::Offers;
 use crate::types::{RemoveError, Settings, Stats};
 
 /// Most puts under way at once. More wait.
@@ -36,6 +38,9 @@ pub(crate) struct Log {
     pub(crate) blocks: Blocks,
     pub(crate) appender: Mutex<Appender>,
     pub(crate) puts: Arc<Semaphore>,
+    pub(crate) offers: Offers,
+    pub(crate) budget: Budget,
+    pub(crate) opened: Instant,
     /// Held while footers are written.
     pub(crate) sealing: tokio::sync::Mutex<()>,
     pub(crate) signals: Signals,
@@ -55,6 +60,8 @@ pub(crate) struct Signals {
     pub(crate) flusher: Notify,
     /// Who watches the disk: it failed.
     pub(crate) health: Notify,
+    /// Who stages what is offered.
+    pub(crate) offers: Notify,
     /// All who wait for a segment.
     pub(crate) room: Notify,
     /// All who wait for appends to end.
@@ -103,6 +110,7 @@ impl Log {
         blocks: Blocks,
     ) -> Self {
         Self {
+            budget: Budget::new(settings.daily_write_bytes),
             settings,
             geometry,
             io,
@@ -113,6 +121,8 @@ impl Log {
             blocks,
             appender: Mutex::default(),
             puts: Arc::new(Semaphore::new(PUTS_MAX)),
+            offers: Offers::default(),
+            opened: Instant::now(),
             sealing: tokio::sync::Mutex::default(),
             signals: Signals::default(),
             counters: Counters::default(),
@@ -125,6 +135,7 @@ impl Log {
     pub(crate) fn start(self: &Arc<Self>, stock: Stock) {
         self.runtime.spawn(Keeper::new(Arc::clone(self), stock).run());
         self.runtime.spawn(Arc::clone(self).run_committer());
+        self.runtime.spawn(Arc::clone(self).run_offers());
         self.runtime.spawn(Arc::clone(self).run_flusher());
         self.runtime.spawn(Arc::clone(self).run_health());
     }
@@ -146,6 +157,7 @@ impl Log {
     /// Takes nothing in any more, ends what was begun, and leaves everything as a start reads it fastest.
     pub(crate) async fn close(&self) {
         self.appender.lock().is_closing = true;
+        self.offers.clear();
         self.signals.room.notify_waiters();
         self.wait_for(|appender| appender.is_idle()).await;
         {
@@ -194,7 +206,7 @@ impl Log {
         let (totals, counters) = (&self.blocks.totals, &self.counters);
         let (ready, is_on) = {
             let appender = self.appender.lock();
-            (appender.ready.len(), appender.off.is_none() && !appender.is_closing)
+            (appender.ready.len(), appender.is_open())
         };
         let lives = self.blocks.lives();
         let bytes = lives.iter().map(|life| life.geometry().segment_bytes()).sum::<u64>();

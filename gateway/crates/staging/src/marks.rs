@@ -21,6 +21,7 @@ const FLUSHES_MAX: usize = 16;
 impl Log {
     /// Takes a block out for good. Must not be dropped midway.
     pub(crate) async fn remove(&self, digest: Digest) -> Result<(), RemoveError> {
+        self.offers.withdraw(digest);
         self.hold(digest).await;
         let removed = self.remove_held(digest).await;
         self.unhold(digest);
@@ -49,6 +50,8 @@ impl Log {
 
     /// Notes for good that only a block's bytes hold. Must not be dropped midway.
     pub(crate) async fn amend(&self, digest: Digest) -> Result<(), RemoveError> {
+        // Its description is no longer what was offered.
+        self.offers.withdraw(digest);
         self.hold(digest).await;
         let amended = match self.blocks.amend(digest) {
             Some((life, change)) => life.flush(&self.io, change).await,

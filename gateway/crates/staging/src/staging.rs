@@ -93,6 +93,12 @@ impl Staging {
     pub async fn put(&self, block: NewBlock) -> Result<Version, PutError> {
         let log = &self.log;
         let prepared = Prepared::new(&block, log.geometry)?;
+        let digest = block.key.digest();
+        if !block.pending && !log.budget.spend(digest, prepared.disk_bytes(), log.opened.elapsed()) {
+            log.counters.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(PutError::Budget);
+        }
+        log.offers.withdraw(digest);
         // Closed by nobody.
         let permit = Arc::clone(&log.puts).acquire_owned().await.ok();
         let answer = match log.append_when_room(&prepared, Purpose::Put, permit).await {
@@ -108,7 +114,7 @@ impl Staging {
 
     /// Offers a block that the upstream has. It may be refused for want of room or of budget; nothing waits.
     pub fn offer(&self, block: NewBlock) {
-        let _ = block;
+        self.log.offer(block);
     }
 
     /// What is known of a block without the disk.

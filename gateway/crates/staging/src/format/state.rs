@@ -86,11 +86,6 @@ impl State {
         self.changed.contains(&true)
     }
 
-    /// Says that the disk lacks everything.
-    pub(crate) fn set_changed(&mut self) {
-        self.changed.fill(true);
-    }
-
     /// The pages, counted from the first of state, that the disk lacks; they count as written from now on.
     pub(crate) fn take_changed(&mut self) -> Vec<u32> {
         let changed = (0u32..).zip(&self.changed).filter(|(_, changed)| **changed).map(|(page, _)| page).collect();

@@ -17,7 +17,8 @@ use blockgate_block::Digest;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-pub(crate) use self::scan::{Scanned, Segment, read, scan};
+use self::scan::read;
+pub(crate) use self::scan::{Scanned, Segment, read_record, scan, sequence};
 use crate::blocks::Blocks;
 use crate::directory;
 use crate::format::footer::Entry;
@@ -123,7 +124,7 @@ impl Recovery<'_> {
 
     /// Headers first, so that the latest life is taken in first; then the rest.
     fn take_all(&mut self, opened: Vec<Opened>) -> Result<(), OpenError> {
-        let sequences = in_parallel(&opened, |opened| scan::sequence(&opened.file));
+        let sequences = in_parallel(&opened, |opened| sequence(&opened.file));
         let mut order: Vec<_> = opened.into_iter().zip(sequences).collect();
         order.sort_by_key(|(_, sequence)| std::cmp::Reverse(sequence.as_ref().ok().copied()));
         let order: Vec<_> = order.into_iter().map(|(opened, _)| opened).collect();
@@ -181,8 +182,8 @@ impl Recovery<'_> {
         let header = scanned.header;
         self.check(opened, &scanned)?;
         self.stock.next_sequence = self.stock.next_sequence.max(header.sequence + 1);
-        if scanned.damaged > 0 {
-            tracing::info!(path = %opened.path.display(), records = scanned.damaged, "torn or damaged records at the end of a staging segment were left out");
+        if !scanned.damaged.is_empty() {
+            tracing::info!(path = %opened.path.display(), records = scanned.damaged.len(), "torn or damaged records at the end of a staging segment were left out");
         }
         if scanned.entries.is_empty() {
             self.idle(opened);
@@ -193,14 +194,15 @@ impl Recovery<'_> {
             tracing::warn!(path = %opened.path.display(), "part of a staging segment's state is damaged: blocks that may have been removed are dropped");
         }
         let is_odd = opened.bytes != header.geometry.segment_bytes();
-        let life = Life::new(header, Arc::clone(&opened.file), scanned.state, Arc::clone(&self.stock.gone));
-        let life = Arc::new(life.found(scanned.entries.clone(), scanned.is_sealed, is_odd));
+        let Scanned { state, unknown, entries, is_sealed, .. } = scanned;
+        let life = Life::new(header, Arc::clone(&opened.file), state, Arc::clone(&self.stock.gone));
+        let life = Arc::new(life.found(entries.clone(), is_sealed, is_odd));
         self.blocks.add_life(Arc::clone(&life));
-        for entry in scanned.entries.iter().rev() {
-            let is_unknown = scanned.unknown.iter().any(|pages| pages.contains(&entry.page));
+        for entry in entries.iter().rev() {
+            let is_unknown = unknown.iter().any(|pages| pages.contains(&entry.page));
             self.take_record(&life, entry, is_unknown);
         }
-        if !scanned.is_sealed {
+        if !is_sealed {
             self.closed.push(life);
         }
         Ok(())

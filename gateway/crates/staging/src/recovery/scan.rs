@@ -5,6 +5,8 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+use blockgate_block::BlockKey;
+
 use crate::format::footer::{Entry, Trailer};
 use crate::format::header::{self, Found, Header};
 use crate::format::record::{self, HEADER_PAGES_MAX, Record};
@@ -29,8 +31,15 @@ pub(crate) struct Scanned {
     pub(crate) entries: Vec<Entry>,
     /// Whether a footer said so; else the records were looked for.
     pub(crate) is_sealed: bool,
-    /// Places where a record begins that is not whole.
-    pub(crate) damaged: u32,
+    /// Pages where a record begins that is not whole.
+    pub(crate) damaged: Vec<u32>,
+}
+
+impl Scanned {
+    /// Whether the record that begins at `page` may have been removed or changed.
+    pub(crate) fn is_unknown(&self, page: u32) -> bool {
+        self.unknown.iter().any(|pages| pages.contains(&page))
+    }
 }
 
 /// What a file is.
@@ -50,7 +59,7 @@ pub(crate) fn scan(file: &File) -> io::Result<Segment> {
     let geometry = header.geometry;
     let state = read(file, geometry.state_page(), geometry.state_pages())?;
     let (state, unknown) = State::decode(geometry, header.nonce, &state);
-    let mut scanned = Scanned { header, state, unknown, entries: Vec::new(), is_sealed: true, damaged: 0 };
+    let mut scanned = Scanned { header, state, unknown, entries: Vec::new(), is_sealed: true, damaged: Vec::new() };
     match footer(file, header)? {
         Ok(entries) => scanned.entries = entries,
         Err(_) => walk(file, &mut scanned)?,
@@ -59,7 +68,7 @@ pub(crate) fn scan(file: &File) -> io::Result<Segment> {
 }
 
 /// Which life it is in; 0 where there is none.
-pub(super) fn sequence(file: &File) -> io::Result<u64> {
+pub(crate) fn sequence(file: &File) -> io::Result<u64> {
     match Header::decode(&read(file, 0, header::COPIES)?) {
         Found::Sound(header) => Ok(header.sequence),
         _ => Ok(0),
@@ -103,13 +112,14 @@ fn walk(file: &File, scanned: &mut Scanned) -> io::Result<()> {
     while let Some(found) = look(file, scanned.header, page)? {
         match record_at(file, scanned.header, found)? {
             Some(entry) => {
-                scanned.damaged += u32::from(found != page);
+                // Where the one before should have ended, nothing began that could be read.
+                scanned.damaged.extend((found != page).then_some(page));
                 // It fits the segment: it was read.
                 page = found + entry.record_pages() as u32;
                 scanned.entries.push(entry);
             }
             None => {
-                scanned.damaged += 1;
+                scanned.damaged.push(found);
                 page = found + 1;
             }
         }
@@ -143,15 +153,35 @@ fn record_at(file: &File, header: Header, page: u32) -> io::Result<Option<Entry>
     let head = read(file, page, u32::from(HEADER_PAGES_MAX).min(geometry.pages() - page))?;
     let Ok((place, record)) = Record::decode(&head) else { return Ok(None) };
     let entry = record.entry(page, place.header_pages);
-    let is_its = place.nonce == header.nonce && place.version == version_of(header.sequence, page);
-    if !is_its || !is_within(geometry, &entry) {
-        return Ok(None);
-    }
-    let first = page + u32::from(entry.header_pages);
-    let pages = entry.record_pages() as u32 - u32::from(entry.header_pages);
-    let payload = read(file, first, pages)?;
-    let is_sound = payload.get(..entry.len_bytes as usize).is_some_and(|bytes| record.is_sound(0, bytes));
+    let is_sound =
+        is_its(place, header, page) && is_within(geometry, &entry) && is_payload_sound(file, &record, &entry)?;
     Ok(is_sound.then_some(entry))
+}
+
+fn is_its(place: record::Place, header: Header, page: u32) -> bool {
+    place.nonce == header.nonce && place.version == version_of(header.sequence, page)
+}
+
+fn is_payload_sound(file: &File, record: &Record, entry: &Entry) -> io::Result<bool> {
+    let header_pages = u32::from(entry.header_pages);
+    let payload = read(file, entry.page + header_pages, entry.record_pages() as u32 - header_pages)?;
+    Ok(payload.get(..entry.len_bytes as usize).is_some_and(|bytes| record.is_sound(0, bytes)))
+}
+
+/// Reads a record that a footer lists. The error says what is wrong, and of which block where that is known.
+pub(crate) fn read_record(file: &File, header: Header, entry: &Entry) -> Result<(), (Option<BlockKey>, String)> {
+    let failed = |error: io::Error| (None, error.to_string());
+    let head = read(file, entry.page, u32::from(entry.header_pages)).map_err(failed)?;
+    let (place, record) = Record::decode(&head).map_err(|flaw| (None, format!("its header: {flaw}")))?;
+    let listed = Entry { pending: record.pending, ..*entry };
+    if !is_its(place, header, entry.page) || record.entry(entry.page, place.header_pages) != listed {
+        return Err((Some(record.key), "its header is not that of the record that was written there".to_owned()));
+    }
+    match is_payload_sound(file, &record, entry) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err((Some(record.key), "its bytes are not those of its checksum".to_owned())),
+        Err(error) => Err((Some(record.key), error.to_string())),
+    }
 }
 
 fn is_within(geometry: Geometry, entry: &Entry) -> bool {

@@ -56,7 +56,9 @@ pub(crate) fn try_open(settings: &Settings) -> Result<Opened, OpenError> {
     let io = Io::start(settings.engine).unwrap().with_faults(Arc::clone(&faults));
     let there = Arc::new(Mutex::new(BTreeMap::new()));
     let told = Arc::clone(&there);
-    let told = Arc::new(move |digest, is_there| drop(told.lock().insert(digest, is_there)));
+    let told = Arc::new(move |digest, is_there| {
+        told.lock().insert(digest, is_there);
+    });
     let mut found = BTreeMap::new();
     let clock = Arc::new(SystemTime::now);
     let opened = Staging::open_with(settings.clone(), io, clock, told, &mut |digest, summary| {
