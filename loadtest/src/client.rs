@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::future::try_join_all;
-use http::Response;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -34,14 +33,12 @@ pub(crate) enum Until {
 }
 
 /// What was done.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Done {
     pub(crate) requests: u64,
     /// Bytes of bodies, sent and received.
     pub(crate) bytes: u64,
     pub(crate) elapsed: Duration,
-    /// Of each request, from its first byte sent to its last byte received; in no order.
-    pub(crate) latencies: Vec<Duration>,
 }
 
 /// Sends requests over all connections.
@@ -61,10 +58,8 @@ pub(crate) async fn run(load: &Load, until: Until) -> Result<Done> {
         async move { task.await? }
     });
     let done = try_join_all(workers).await?;
-    let elapsed = start.elapsed();
     let sum = |part: fn(&Done) -> u64| done.iter().map(part).sum();
-    let (requests, bytes) = (sum(|done| done.requests), sum(|done| done.bytes));
-    Ok(Done { requests, bytes, elapsed, latencies: done.into_iter().flat_map(|done| done.latencies).collect() })
+    Ok(Done { requests: sum(|done| done.requests), bytes: sum(|done| done.bytes), elapsed: start.elapsed() })
 }
 
 async fn connect(server: SocketAddr) -> Result<SendRequest<Full<Bytes>>> {
@@ -96,9 +91,7 @@ async fn work(
         // Workers go round together, so that each object is asked for at the greatest distance from the last time.
         let prepared = &requests[next % requests.len()];
         next += workers;
-        let begun = Instant::now();
         done.bytes += send(&mut sender, prepared).await? + prepared.body.len() as u64;
-        done.latencies.push(begun.elapsed());
         done.requests += 1;
     }
 }
@@ -135,18 +128,12 @@ impl Connection {
         connect(server).await.map(Self)
     }
 
-    /// Sends a request; its whole answer, whatever it is.
-    pub(crate) async fn exchange(&mut self, prepared: &Prepared) -> Result<Response<Bytes>> {
-        self.0.ready().await?;
-        let (head, body) = self.0.send_request(prepared.request()).await?.into_parts();
-        Ok(Response::from_parts(head, body.collect().await?.to_bytes()))
-    }
-
     /// Sends a request; the body of its answer.
     pub(crate) async fn answer(&mut self, prepared: &Prepared) -> Result<Bytes> {
-        let response = self.exchange(prepared).await?;
+        self.0.ready().await?;
+        let response = self.0.send_request(prepared.request()).await?;
         let status = response.status();
-        let body = response.into_body();
+        let body = response.into_body().collect().await?.to_bytes();
         if !status.is_success() {
             return Err(format!("{} answers {status}: {}", prepared.method, String::from_utf8_lossy(&body)).into());
         }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Output;
 
 use rustix::process::Signal;
@@ -101,6 +102,9 @@ fn drain_uploads_what_waits() {
     let (status, stdout, stderr) = staging(&directory, "drain", &OUT);
     assert_eq!((status, stdout.as_str()), (Some(1), ""));
     assert!(stderr.starts_with("blockgate: [upstream]: "), "{stderr}");
+    let (status, _, stderr) = staging(&directory, "drain", &[("UPSTREAM__PATH", "another-store")]);
+    assert_eq!(status, Some(1));
+    assert!(stderr.contains("the bucket cache, which is not there"), "{stderr}");
     let (status, stdout, stderr) = staging(&directory, "drain", &[]);
     assert_eq!((status, stdout.as_str()), (Some(0), "1 block, 5 B, waited to be uploaded: none is left\n"), "{stderr}");
     let (status, stdout, _) = staging(&directory, "drain", &[]);
@@ -120,12 +124,52 @@ fn a_log_has_one_process() {
     let (status, _, stderr) = told(run(directory.path(), &["serve"], &[&STAGING[..], &others].concat()));
     assert_eq!(status, Some(1));
     assert!(stderr.contains("blockgate: [staging]: staging is in use by another process"), "{stderr}");
-    for command in ["drain"] {
+    for command in ["inspect", "verify", "drain"] {
         let (status, stdout, stderr) = staging(&directory, command, &[]);
         assert_eq!((status, stdout.as_str()), (Some(1), ""), "{command}");
         assert!(stderr.contains("staging is in use by another process"), "{command}: {stderr}");
     }
     assert_eq!(ask(gateway.s3[0], "PUT", "/cache", b"").0, 200, "and it does not mind");
+}
+
+#[test]
+fn inspect_shows_what_is_in_the_log() {
+    let directory = staged();
+    log_of(&directory, &[7; 10_000]);
+    let (status, shown, stderr) = staging(&directory, "inspect", &[]);
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    assert!(shown.contains("1 block, 16.0 KiB on disk; none waits to be uploaded\n"), "{shown}");
+    let by_path = told(run(directory.path(), &["staging", "inspect", "--path", "staging"], &[]));
+    assert_eq!(by_path, (Some(0), shown, String::new()));
+}
+
+#[test]
+fn verify_names_what_is_damaged() {
+    let directory = staged();
+    let block = b"these bytes lie in the log and nowhere else in it".repeat(100);
+    log_of(&directory, &block);
+    let (status, shown, stderr) = staging(&directory, "verify", &[]);
+    assert_eq!((status, stderr.as_str()), (Some(0), ""), "{shown}");
+
+    flip_a_bit(&directory.path().join("staging"), &block);
+    let (status, shown, stderr) = staging(&directory, "verify", &[]);
+    assert_eq!(status, Some(1));
+    assert!(shown.contains("cache/block"), "{shown}");
+    assert_eq!(stderr, "blockgate: 1 record is damaged\n");
+}
+
+/// Damages the block where it lies in a segment.
+fn flip_a_bit(log: &Path, block: &[u8]) {
+    for entry in fs::read_dir(log).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = fs::read(&path).unwrap();
+        if let Some(at) = bytes.windows(block.len()).position(|window| window == block) {
+            bytes[at + block.len() / 2] ^= 1;
+            fs::write(&path, bytes).unwrap();
+            return;
+        }
+    }
+    panic!("the block is in no segment");
 }
 
 #[test]

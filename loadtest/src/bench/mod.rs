@@ -1,7 +1,6 @@
 //! `loadtest bench`: every row compares two servers, measured alternately, and reports the median of their ratios.
 
 mod compare;
-mod fio;
 mod machine;
 mod report;
 mod rows;
@@ -10,8 +9,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-
-pub(crate) use self::rows::random_hex;
 
 use crate::Result;
 
@@ -72,7 +69,7 @@ impl Options {
     fn gateway(&self) -> Result<PathBuf> {
         match &self.gateway {
             Some(path) => Ok(path.clone()),
-            None => crate::child::gateway_beside_this(),
+            None => Ok(std::env::current_exe()?.with_file_name("blockgate")),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
@@ -34,7 +35,8 @@ pub(crate) fn segments(directory: &Path) -> io::Result<Vec<u32>> {
 /// Opens a segment. Whether it is read and written past the page cache.
 pub(crate) fn open_segment(path: &Path, create: bool) -> io::Result<(File, bool)> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(create);
+    // Blocks are their owners': nobody else on the host reads them here.
+    options.read(true).write(true).create_new(create).mode(0o600);
     open_direct(&options, path)
 }
 

@@ -1,6 +1,6 @@
 //! A log that nobody has open, for operators: what is in it, and whether all of it is sound. Nothing is written.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::format::header::Found;
 use crate::format::state::Mark;
 use crate::format::{FORMAT_VERSION, PAGE_BYTES};
 use crate::io::open_direct;
-use crate::recovery::{Scanned, Segment, read_record, scan};
+use crate::recovery::{Scanned, Segment, key_of, read_record, scan};
 use crate::types::OpenError;
 
 /// Most damaged records that are listed; more are only counted.
@@ -138,6 +138,22 @@ pub fn inspect(path: &Path) -> Result<Inspection, OpenError> {
     })?;
     inspection.segments.sort_by_key(|segment| segment.number);
     Ok(inspection)
+}
+
+/// The buckets of the blocks that wait for their upload. One whose header is damaged has none that could be told.
+///
+/// # Errors
+/// As [`inspect`].
+pub fn pending_buckets(path: &Path) -> Result<BTreeSet<String>, OpenError> {
+    let _lock = directory::lock_existing(path)?;
+    let mut buckets = BTreeSet::new();
+    for_each_segment(path, |opened, fates| {
+        let (Some(file), Some(scanned)) = (&opened.file, &opened.scanned) else { return };
+        let pending = scanned.entries.iter().zip(fates).filter(|(_, fate)| **fate == Fate::Pending);
+        let keys = pending.filter_map(|(entry, _)| key_of(file, scanned.header, entry));
+        buckets.extend(keys.map(|key| key.bucket().to_owned()));
+    })?;
+    Ok(buckets)
 }
 
 /// Reads everything in a log, and checks it. `progress` is told the bytes read so far, and of how many.

@@ -23,7 +23,9 @@ mod recovery;
 mod staging;
 mod types;
 
-pub use inspect::{Damage, Inspection, Records, SegmentReport, SegmentState, Tally, Verification, inspect, verify};
+pub use inspect::{
+    Damage, Inspection, Records, SegmentReport, SegmentState, Tally, Verification, inspect, pending_buckets, verify,
+};
 #[doc(hidden)]
 pub use io::{Faults, Io, Operation};
 pub use staging::{Clock, Staging, Told};

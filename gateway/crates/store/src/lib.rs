@@ -37,6 +37,7 @@ mod write;
 mod writeback;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use blockgate_block::{Arena, BlockKey, KeyList, RESERVED_PREFIX, Tier};
@@ -169,6 +170,12 @@ impl Store {
     #[must_use]
     pub fn unprotected_bytes(&self) -> u64 {
         self.core.backlog.bytes()
+    }
+
+    /// Blocks that were acknowledged (`write = "back"`) and could never be uploaded, since the start.
+    #[must_use]
+    pub fn lost_blocks(&self) -> u64 {
+        self.core.writeback.lost.load(Ordering::Relaxed)
     }
 
     /// Waits for uploads that were acknowledged before they were made. What `write = "back"` acknowledged is not lost where

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::scan::read;
-pub(crate) use self::scan::{Scanned, Segment, read_record, scan, sequence};
+pub(crate) use self::scan::{Scanned, Segment, key_of, read_record, scan, sequence};
 use crate::blocks::Blocks;
 use crate::directory;
 use crate::format::footer::Entry;

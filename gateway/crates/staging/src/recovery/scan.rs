@@ -184,6 +184,13 @@ pub(crate) fn read_record(file: &File, header: Header, entry: &Entry) -> Result<
     }
 }
 
+/// The key of a record that a footer lists, by its header alone.
+pub(crate) fn key_of(file: &File, header: Header, entry: &Entry) -> Option<BlockKey> {
+    let head = read(file, entry.page, u32::from(entry.header_pages)).ok()?;
+    let (place, record) = Record::decode(&head).ok()?;
+    is_its(place, header, entry.page).then_some(record.key)
+}
+
 fn is_within(geometry: Geometry, entry: &Entry) -> bool {
     u64::from(entry.page) + entry.record_pages() <= u64::from(geometry.pages())
 }

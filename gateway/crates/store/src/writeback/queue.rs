@@ -7,6 +7,7 @@ mod state;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
 use blockgate_block::{BlockKey, ObjectInfo};
@@ -46,6 +47,8 @@ pub(crate) struct Queue {
     room: Notify,
     /// An upload ended, or a block left.
     changed: watch::Sender<()>,
+    /// Blocks that were acknowledged and will never be uploaded, since the start.
+    pub(crate) lost: AtomicU64,
 }
 
 /// A block whose upload is carried out by whoever has this. Dropped unfinished, it waits again.

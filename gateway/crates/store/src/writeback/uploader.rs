@@ -3,6 +3,7 @@
 //! A few tasks take blocks in turn. While the upstream is out each of them waits and tries one block again and again, without
 //! end: the log keeps what was acknowledged.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -122,6 +123,7 @@ impl Core {
             Ok(Done::Superseded) => tracing::info!(%key, "the upstream has a newer block than the one that waited"),
             Ok(Done::Expired) => tracing::debug!(%key, "a block expired before it was uploaded"),
             Ok(Done::Lost(why)) => {
+                self.writeback.lost.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(%key, why, "an acknowledged block could not be uploaded and is lost");
             }
             Err(Failure::Outage(error)) => {
