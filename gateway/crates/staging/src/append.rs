@@ -342,7 +342,7 @@ impl Log {
             let synced = futures::future::try_join_all(lives.iter().map(|life| self.io.sync(&life.file))).await;
             self.counters.commits.fetch_add(1, Ordering::Relaxed);
             match synced {
-                Ok(_) => self.acknowledge(batch),
+                Ok(_) => self.acknowledge(batch).await,
                 Err(error) => {
                     self.fail("flushing", &error);
                     self.give_up(batch, &error.to_string());
@@ -351,17 +351,23 @@ impl Log {
         }
     }
 
-    fn acknowledge(&self, batch: Vec<Append>) {
+    async fn acknowledge(&self, batch: Vec<Append>) {
+        let mut dead = Vec::new();
         for append in &batch {
             let (entry, life) = (&append.entry, &append.life);
             let of = match append.purpose {
                 Purpose::Copy(segment, page) => Some((segment, page)),
                 Purpose::Put | Purpose::Offer => None,
             };
-            self.blocks.publish(life, entry, false, of);
+            dead.extend(self.blocks.publish(life, entry, false, of));
             // Only now may the segment be sealed, and thereafter reclaimed.
             life.end_append(Some(*entry));
             self.counters.count_written(append.purpose, entry.record_pages() * PAGE_BYTES as u64);
+        }
+        // A start would tell old from new by their versions. But should the new record be damaged by then, the old one must
+        // not pass for it.
+        if let Err(error) = self.flush(dead).await {
+            self.fail("marking", &error);
         }
         {
             let mut appender = self.appender.lock();

@@ -142,25 +142,33 @@ impl Blocks {
     }
 
     /// Shows a record that has become durable; it takes the place of an earlier one. Where `of` names the record that it is
-    /// a copy of, only if that still is its block's. Whether it is there now; if not, it is marked dead.
-    pub(crate) fn publish(&self, life: &Arc<Life>, entry: &Entry, amended: bool, of: Option<(u32, u32)>) -> bool {
+    /// a copy of, only if that still is its block's. Returns the record that is dead now, if one is: which of its segment's
+    /// marks must become durable.
+    pub(crate) fn publish(
+        &self,
+        life: &Arc<Life>,
+        entry: &Entry,
+        amended: bool,
+        of: Option<(u32, u32)>,
+    ) -> Option<(Arc<Life>, u64)> {
         let bits = if entry.pending { PENDING } else { 0 } | if amended { AMENDED } else { 0 };
         let (page, len_bytes, header_pages) = (entry.page, entry.len_bytes, entry.header_pages);
         let place = Place { segment: life.number(), page, len_bytes, header_pages, bits };
         let digest = entry.digest;
         let mut shard = self.shard(digest);
+        let mut dead = None;
         match shard.entry(hash(digest), |slot| slot.digest == digest, |slot| hash(slot.digest)) {
             hash_table::Entry::Occupied(mut slot)
                 if of.is_none_or(|(segment, page)| slot.get().place.is_at(segment, page)) =>
             {
-                self.leave(std::mem::replace(&mut slot.get_mut().place, place), true);
+                dead = self.leave(std::mem::replace(&mut slot.get_mut().place, place), true);
             }
             hash_table::Entry::Vacant(slot) if of.is_none() => {
                 slot.insert(Slot { digest, place });
             }
             _ => {
-                life.mark(page, Mark::Dead, true);
-                return false;
+                let change = life.mark(page, Mark::Dead, true);
+                return Some((Arc::clone(life), change));
             }
         }
         life.count_in(entry.pending);
@@ -169,7 +177,7 @@ impl Blocks {
         self.totals.pending_blocks.fetch_add(u64::from(entry.pending), Ordering::Relaxed);
         self.totals.pending_bytes.fetch_add(place.pending_bytes(), Ordering::Relaxed);
         (self.told)(digest, true);
-        true
+        dead
     }
 
     /// Takes a record off, if it still is its block's. Its mark is set where a start must not find it again.
@@ -183,18 +191,15 @@ impl Blocks {
         }
     }
 
-    /// A record is not its block's any more.
-    fn leave(&self, place: Place, mark: bool) {
+    /// A record is not its block's any more. Its life, and what to flush there, if it was to be marked.
+    fn leave(&self, place: Place, mark: bool) -> Option<(Arc<Life>, u64)> {
         self.totals.blocks.fetch_sub(1, Ordering::Relaxed);
         self.totals.block_bytes.fetch_sub(u64::from(place.len_bytes), Ordering::Relaxed);
         self.totals.pending_blocks.fetch_sub(u64::from(place.is_pending()), Ordering::Relaxed);
         self.totals.pending_bytes.fetch_sub(place.pending_bytes(), Ordering::Relaxed);
-        if let Some(life) = self.lives.read().get(&place.segment) {
-            life.count_out(place.is_pending());
-            if mark {
-                life.mark(place.page, Mark::Dead, true);
-            }
-        }
+        let life = self.lives.read().get(&place.segment).cloned()?;
+        life.count_out(place.is_pending());
+        mark.then(|| life.mark(place.page, Mark::Dead, true)).map(|change| (life, change))
     }
 
     /// The upstream has this version now. Whether it was the block's, and waiting.

@@ -40,6 +40,14 @@ pub(crate) fn open_segment(path: &Path, create: bool) -> io::Result<(File, bool)
     open_direct(&options, path)
 }
 
+/// Says so where files can't be read and written past the page cache.
+pub(crate) fn warn_unless_direct(is_direct: bool, directory: &Path) {
+    if !is_direct {
+        let path = directory.display();
+        tracing::warn!(%path, "the file system does no direct I/O: staging goes through the page cache");
+    }
+}
+
 /// Makes it durable which files are there.
 pub(crate) fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()

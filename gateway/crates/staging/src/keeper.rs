@@ -1,6 +1,6 @@
 //! Keeps segments ready to be appended to: unused ones, new ones while there is room, else those reclaimed from old blocks.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -30,10 +30,8 @@ pub(crate) struct Keeper {
     log: Arc<Log>,
     /// Files of segments that hold nothing.
     idle: Vec<(u32, Arc<File>)>,
-    /// Numbers that have a file.
-    numbers: BTreeSet<u32>,
-    /// Bytes of all these files.
-    file_bytes: u64,
+    /// Length of each segment's file, in bytes.
+    files: BTreeMap<u32, u64>,
     /// Of the next life.
     sequence: u64,
     full_since: Option<Instant>,
@@ -43,16 +41,15 @@ pub(crate) struct Keeper {
 /// What a start found.
 pub(crate) struct Stock {
     pub(crate) idle: Vec<(u32, Arc<File>)>,
-    pub(crate) numbers: BTreeSet<u32>,
-    pub(crate) file_bytes: u64,
+    pub(crate) files: BTreeMap<u32, u64>,
     pub(crate) next_sequence: u64,
     pub(crate) gone: Arc<Notify>,
 }
 
 impl Keeper {
     pub(crate) fn new(log: Arc<Log>, stock: Stock) -> Self {
-        let Stock { idle, numbers, file_bytes, next_sequence: sequence, gone } = stock;
-        Self { log, idle, numbers, file_bytes, sequence, full_since: None, gone }
+        let Stock { idle, files, next_sequence: sequence, gone } = stock;
+        Self { log, idle, files, sequence, full_since: None, gone }
     }
 
     /// Runs until the log stops.
@@ -71,6 +68,7 @@ impl Keeper {
     async fn look(&mut self) -> io::Result<()> {
         while !self.log.appender.lock().is_off() {
             self.log.seal_closed().await?;
+            self.shrink().await?;
             if !self.is_one_wanted() {
                 break;
             }
@@ -83,6 +81,21 @@ impl Keeper {
             }
             self.log.signals.room.notify_waiters();
             if is_starved {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes files where they take more than they may, as the settings now are.
+    async fn shrink(&mut self) -> io::Result<()> {
+        while self.file_bytes() > self.log.settings.capacity_bytes {
+            if let Some((number, _)) = self.idle.pop() {
+                self.remove_file(number).await?;
+                self.files.remove(&number);
+            } else if let Some(victim) = self.victim() {
+                self.reclaim(victim).await?;
+            } else {
                 break;
             }
         }
@@ -118,17 +131,21 @@ impl Keeper {
 
     fn may_grow(&self) -> bool {
         let is_full = self.full_since.is_some_and(|since| since.elapsed() < FULL_FOR);
-        !is_full && self.file_bytes + self.log.settings.segment_bytes <= self.log.settings.capacity_bytes
+        !is_full && self.file_bytes() + self.log.settings.segment_bytes <= self.log.settings.capacity_bytes
+    }
+
+    /// What all files take of the disk.
+    fn file_bytes(&self) -> u64 {
+        self.files.values().sum()
     }
 
     /// Makes another file. False where the disk is full, and the files that are there are enough to go on.
     async fn grow(&mut self) -> io::Result<bool> {
-        let number = (0..).find(|number| !self.numbers.contains(number)).unwrap_or(u32::MAX);
+        let number = (0..).find(|number| !self.files.contains_key(number)).unwrap_or(u32::MAX);
         let path = self.path(number);
         match self.create(path.clone()).await {
             Ok(file) => {
-                self.numbers.insert(number);
-                self.file_bytes += self.log.settings.segment_bytes;
+                self.files.insert(number, self.log.settings.segment_bytes);
                 self.idle.push((number, file));
                 Ok(true)
             }
@@ -136,10 +153,10 @@ impl Keeper {
                 // It may be there in part. If it can't be removed, it is found by the next start.
                 drop(self.log.blocking(move || fs::remove_file(path)).await);
                 let is_full = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
-                if !is_full || (self.numbers.len() as u64) < SEGMENTS_MIN {
+                if !is_full || (self.files.len() as u64) < SEGMENTS_MIN {
                     return Err(error);
                 }
-                tracing::warn!(path = %self.log.settings.path.display(), segments = self.numbers.len(), "the disk of staging is full before its capacity is reached: it goes on with the segments that it has");
+                tracing::warn!(path = %self.log.settings.path.display(), segments = self.files.len(), "the disk of staging is full before its capacity is reached: it goes on with the segments that it has");
                 self.full_since = Some(Instant::now());
                 Ok(false)
             }
@@ -147,8 +164,11 @@ impl Keeper {
     }
 
     async fn create(&self, path: PathBuf) -> io::Result<Arc<File>> {
-        let (file, _) = self.log.blocking(move || directory::open_segment(&path, true)).await?;
+        let (file, is_direct) = self.log.blocking(move || directory::open_segment(&path, true)).await?;
         let file = Arc::new(file);
+        if self.files.is_empty() {
+            directory::warn_unless_direct(is_direct, &self.log.settings.path);
+        }
         let bytes = self.log.settings.segment_bytes;
         match self.log.io.allocate(&file, bytes).await {
             // The file system takes room only as it is written.
@@ -210,7 +230,7 @@ impl Keeper {
         let file = Arc::clone(&victim.file);
         let is_wanted = !victim.is_odd
             && victim.geometry() == self.log.geometry
-            && self.file_bytes <= self.log.settings.capacity_bytes;
+            && self.file_bytes() <= self.log.settings.capacity_bytes;
         let next = if is_wanted { Some(self.header(number)?) } else { None };
         match next {
             Some(header) => victim.erase(life::begin(&self.log.io, &file, header)).await?,
@@ -226,8 +246,7 @@ impl Keeper {
         self.log.blocks.remove_life(number);
         self.log.counters.reclaimed_segments.fetch_add(1, Ordering::Relaxed);
         let Some(header) = next else {
-            self.numbers.remove(&number);
-            self.file_bytes = self.file_bytes.saturating_sub(victim.geometry().segment_bytes());
+            self.files.remove(&number);
             return Ok(None);
         };
         self.wait_until_gone(victim).await;

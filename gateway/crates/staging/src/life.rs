@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::format::footer::{self, Entry};
 use crate::format::header::Header;
-use crate::format::state::{Mark, State};
+use crate::format::state::{self, Mark, State};
 use crate::format::{Geometry, PAGE_BYTES, version_of};
 use crate::io::{AlignedBuf, Io, Source};
 use crate::types::Version;
@@ -221,7 +221,9 @@ impl Life {
         for page in pages {
             let mut bytes = AlignedBuf::zeroed(PAGE_BYTES);
             self.marks.lock().state.encode_page(*page, &mut bytes);
-            self.write(io, self.geometry().state_page() + page, bytes).await?;
+            for copy in 0..state::COPIES {
+                self.write(io, self.geometry().state_page(copy) + page, bytes.clone()).await?;
+            }
         }
         io.sync(&self.file).await
     }
@@ -259,8 +261,8 @@ pub(crate) async fn begin(io: &Io, file: &Arc<File>, header: Header) -> io::Resu
     let mut bytes = AlignedBuf::zeroed(geometry.first_record_page() as usize * PAGE_BYTES);
     header.encode(&mut bytes);
     let state = State::new(geometry, header.nonce);
-    let pages = bytes.chunks_exact_mut(PAGE_BYTES).skip(geometry.state_page() as usize);
-    (0u32..).zip(pages).for_each(|(page, out)| state.encode_page(page, out));
+    let pages = bytes.chunks_exact_mut(PAGE_BYTES).skip(geometry.state_page(0) as usize);
+    (0u32..).zip(pages).for_each(|(page, out)| state.encode_page(page % geometry.state_pages(), out));
     io.write(file, 0, vec![Source::Pages(Arc::new(bytes))]).await?;
     io.sync(file).await
 }

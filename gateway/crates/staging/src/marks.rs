@@ -79,7 +79,7 @@ impl Log {
                 return;
             }
             let wanted = self.blocks.lives().into_iter().filter(|life| life.take_flush_wanted());
-            if let Err(error) = self.flush(wanted).await {
+            if let Err(error) = self.flush(unflushed(wanted)).await {
                 self.fail("marking", &error);
             }
         }
@@ -87,13 +87,13 @@ impl Log {
 
     /// Makes all marks durable.
     pub(crate) async fn flush_all(&self) -> io::Result<()> {
-        self.flush(self.blocks.lives().into_iter()).await
+        self.flush(unflushed(self.blocks.lives().into_iter())).await
     }
 
-    async fn flush(&self, lives: impl Iterator<Item = Arc<Life>>) -> io::Result<()> {
-        let unflushed = lives.filter_map(|life| life.unflushed().map(|change| (life, change)));
+    /// Makes marks durable: of each life, up to a change.
+    pub(crate) async fn flush(&self, marked: Vec<(Arc<Life>, u64)>) -> io::Result<()> {
         let flush = async |(life, change): (Arc<Life>, u64)| life.flush(&self.io, change).await;
-        let mut outcomes = futures::stream::iter(unflushed).map(flush).buffer_unordered(FLUSHES_MAX);
+        let mut outcomes = futures::stream::iter(marked).map(flush).buffer_unordered(FLUSHES_MAX);
         let mut outcome = Ok(());
         while let Some(one) = outcomes.next().await {
             outcome = outcome.and(one);
@@ -115,4 +115,8 @@ impl Log {
         }
         Ok(())
     }
+}
+
+fn unflushed(lives: impl Iterator<Item = Arc<Life>>) -> Vec<(Arc<Life>, u64)> {
+    lives.filter_map(|life| life.unflushed().map(|change| (life, change))).collect()
 }

@@ -1,5 +1,6 @@
 //! The log as the store sees it.
 
+use std::fmt;
 use std::fs;
 use std::ops::Range;
 use std::sync::Arc;
@@ -190,6 +191,12 @@ impl Staging {
     /// Writes what is unwritten and seals the log. Nothing can be put afterwards.
     pub async fn close(&self) {
         self.log.close().await;
+    }
+}
+
+impl fmt::Debug for Staging {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Staging({})", self.log.settings.path.display())
     }
 }
 

@@ -38,11 +38,11 @@ async fn a_log_tells_what_is_in_it_and_what_is_damaged() {
 
     // The second record: its header is one page, then its block.
     let file = std::fs::OpenOptions::new().write(true).open(&sealed[0].path).unwrap();
-    let first = 3 * 4096;
+    let first = 4 * 4096;
     file.write_all_at(b"!", first + 4 * 4096 + 7).unwrap();
     let damaged = verify(dir.path(), &mut |_, _| ()).unwrap();
     assert_eq!(damaged.damaged, 1);
-    assert_eq!((damaged.damages[0].page, damaged.damages[0].pending), (6, true));
+    assert_eq!((damaged.damages[0].page, damaged.damages[0].pending), (7, true));
     assert_eq!(damaged.damages[0].key.as_ref(), Some(&key("waits")));
     // And the header of the first.
     file.write_all_at(b"!", first + 77).unwrap();

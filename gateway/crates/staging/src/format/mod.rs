@@ -6,7 +6,7 @@
 //! | pages | what |
 //! | --- | --- |
 //! | 2 | its [header](header), twice: one damaged page loses nothing |
-//! | some | the [state](state) of its records: three bits each |
+//! | some | the [state](state) of its records, twice: three bits each |
 //! | most | [records](record), one after another: a header of whole pages, the block, padding to a page |
 //! | at the end, once it is full | the [footer](footer): what a start needs to know of each record |
 //!
@@ -92,20 +92,20 @@ impl Geometry {
         self.pages as u64 * PAGE_BYTES as u64
     }
 
-    /// Pages of state.
+    /// Pages of one copy of state.
     pub(crate) const fn state_pages(self) -> u32 {
         let positions = self.pages.div_ceil(RECORD_PAGES_MIN);
         positions.div_ceil(state::POSITIONS_PER_SECTOR).div_ceil(state::SECTORS_PER_PAGE)
     }
 
-    /// Where state begins.
-    pub(crate) const fn state_page(self) -> u32 {
-        header::COPIES
+    /// Where a copy of state begins; there are [`state::COPIES`].
+    pub(crate) const fn state_page(self, copy: u32) -> u32 {
+        header::COPIES + copy * self.state_pages()
     }
 
     /// Where records begin.
     pub(crate) const fn first_record_page(self) -> u32 {
-        self.state_page() + self.state_pages()
+        self.state_page(state::COPIES)
     }
 
     /// Whether a record of `record_pages` at `page`, and a footer of `records` records, both fit.

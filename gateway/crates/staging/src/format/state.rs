@@ -1,13 +1,17 @@
 //! What became of a segment's records: three bits for every place where a record can begin.
 //!
 //! Bits lie in sectors of 512 bytes, which disks write whole, each with a checksum of its own. They only ever go from 0 to 1, so
-//! that an old sector, left by a write that never happened, knows less and nothing wrong.
+//! that an old sector, left by a write that never happened, knows less and nothing wrong. All of it is there twice: a damaged
+//! sector is read from the other copy.
 
 use std::ops::Range;
 
 use blockgate_block::Crc64Hasher;
 
 use super::{Geometry, Nonce, PAGE_BYTES, RECORD_PAGES_MIN};
+
+/// How often state is there.
+pub(crate) const COPIES: u32 = 2;
 
 const SECTOR_BYTES: usize = 512;
 /// Of them, bits. The rest is the checksum.
@@ -50,17 +54,23 @@ impl State {
         Self { nonce, bits: vec![0; pages * SECTORS_PER_PAGE as usize * BITS_BYTES], changed: vec![false; pages] }
     }
 
-    /// As it lies on the disk; `bytes` may end early. Also gives the pages whose records it says nothing about.
+    /// As its copies lie on the disk; `bytes` may end early. Also gives the pages whose records it says nothing about.
     pub(crate) fn decode(geometry: Geometry, nonce: Nonce, bytes: &[u8]) -> (Self, Vec<Range<u32>>) {
         let mut state = Self::new(geometry, nonce);
         let mut unknown = Vec::new();
-        let sectors = geometry.state_pages() * SECTORS_PER_PAGE;
-        for sector in 0..sectors {
-            let start = sector as usize * SECTOR_BYTES;
-            let read = bytes.get(start..start + SECTOR_BYTES).and_then(|bytes| decode_sector(nonce, sector, bytes));
-            match read {
-                Some(bits) => state.sector_mut(sector).copy_from_slice(bits),
-                None => unknown.push(pages_of_sector(sector)),
+        for sector in 0..geometry.state_pages() * SECTORS_PER_PAGE {
+            let copies = (0..COPIES).filter_map(|copy| {
+                let start =
+                    copy as usize * geometry.state_pages() as usize * PAGE_BYTES + sector as usize * SECTOR_BYTES;
+                decode_sector(nonce, sector, bytes.get(start..start + SECTOR_BYTES)?)
+            });
+            // Of two that differ, one was written and the other was not: what either says has happened.
+            let sound = copies.map(|bits| state.add(sector, bits)).count() as u32;
+            if sound < COPIES {
+                state.changed[(sector / SECTORS_PER_PAGE) as usize] = true;
+            }
+            if sound == 0 {
+                unknown.push(pages_of_sector(sector));
             }
         }
         (state, unknown)
@@ -114,9 +124,9 @@ impl State {
         self.bits.capacity() + self.changed.capacity()
     }
 
-    fn sector_mut(&mut self, sector: u32) -> &mut [u8] {
+    fn add(&mut self, sector: u32, bits: &[u8]) {
         let start = sector as usize * BITS_BYTES;
-        &mut self.bits[start..start + BITS_BYTES]
+        self.bits[start..start + BITS_BYTES].iter_mut().zip(bits).for_each(|(to, from)| *to |= from);
     }
 }
 
@@ -163,10 +173,11 @@ mod tests {
         Geometry::new(128 << 20).unwrap()
     }
 
+    /// Both copies.
     fn encode(state: &State) -> Vec<u8> {
         let mut bytes = vec![0; geometry().state_pages() as usize * PAGE_BYTES];
         (0u32..).zip(bytes.chunks_exact_mut(PAGE_BYTES)).for_each(|(page, out)| state.encode_page(page, out));
-        bytes
+        bytes.repeat(2)
     }
 
     #[test]
@@ -195,22 +206,40 @@ mod tests {
             prop_assert_eq!(&read.bits, &state.bits);
             prop_assert!(unknown.is_empty());
 
-            let at = at.index(bytes.len());
+            let copy = bytes.len() / 2;
+            let at = at.index(copy);
             bytes[at] ^= 1 << bit;
+            let (read, unknown) = State::decode(geometry(), NONCE, &bytes);
+            prop_assert_eq!(&read.bits, &state.bits);
+            prop_assert!(unknown.is_empty() && read.is_changed());
+            bytes[copy + at / SECTOR_BYTES * SECTOR_BYTES] ^= 1;
             let (_, unknown) = State::decode(geometry(), NONCE, &bytes);
             prop_assert_eq!(unknown, vec![pages_of_sector((at / SECTOR_BYTES) as u32)]);
         }
     }
 
     #[test]
+    fn of_two_copies_either_is_believed() {
+        let mut newer = State::new(geometry(), NONCE);
+        newer.set(40, Mark::Dead, true);
+        let (old, new) = (encode(&State::new(geometry(), NONCE)), encode(&newer));
+        let half = old.len() / 2;
+        for bytes in [[&old[..half], &new[half..]].concat(), [&new[..half], &old[half..]].concat()] {
+            let (read, unknown) = State::decode(geometry(), NONCE, &bytes);
+            assert!(read.has(40, Mark::Dead) && unknown.is_empty());
+        }
+    }
+
+    #[test]
     fn sectors_of_another_place_or_life_say_nothing() {
-        let bytes = encode(&State::new(geometry(), NONCE));
+        let both = encode(&State::new(geometry(), NONCE));
+        let bytes = &both[..both.len() / 2];
         let sectors = (geometry().state_pages() * SECTORS_PER_PAGE) as usize;
-        assert_eq!(State::decode(geometry(), [8; 16], &bytes).1.len(), sectors);
-        let mut swapped = bytes.clone();
+        assert_eq!(State::decode(geometry(), [8; 16], &both).1.len(), sectors);
+        let mut swapped = bytes.to_vec();
         swapped.copy_within(0..SECTOR_BYTES, SECTOR_BYTES);
         assert_eq!(State::decode(geometry(), NONCE, &swapped).1, [pages_of_sector(1)]);
         assert_eq!(State::decode(geometry(), NONCE, &bytes[..SECTOR_BYTES]).1.len(), sectors - 1);
-        assert_eq!(State::decode(geometry(), NONCE, &vec![0; bytes.len()]).1.len(), sectors);
+        assert_eq!(State::decode(geometry(), NONCE, &vec![0; both.len()]).1.len(), sectors);
     }
 }

@@ -6,7 +6,7 @@
 
 mod scan;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -69,16 +69,11 @@ pub(crate) fn recover(
         found,
         dead: HashSet::new(),
         waiting: Vec::new(),
+        unwanted: Vec::new(),
         closed: Vec::new(),
         id: None,
         damaged: 0,
-        stock: Stock {
-            idle: Vec::new(),
-            numbers: BTreeSet::new(),
-            file_bytes: 0,
-            next_sequence: 1,
-            gone: Arc::new(Notify::new()),
-        },
+        stock: Stock { idle: Vec::new(), files: BTreeMap::new(), next_sequence: 1, gone: Arc::new(Notify::new()) },
     };
     let opened = recovery.open_all(path)?;
     recovery.take_all(opened)?;
@@ -92,6 +87,8 @@ struct Recovery<'a> {
     /// Blocks whose newest record is dead.
     dead: HashSet<Digest>,
     waiting: Vec<(Digest, u64)>,
+    /// Files that hold nothing and are not used again.
+    unwanted: Vec<(u32, PathBuf)>,
     closed: Vec<Arc<Life>>,
     id: Option<([u8; 16], PathBuf)>,
     damaged: u64,
@@ -112,13 +109,10 @@ impl Recovery<'_> {
             };
             let (file, direct, bytes) = open().map_err(|source| OpenError::Io { path: path.clone(), source })?;
             is_direct &= direct;
-            self.stock.numbers.insert(number);
-            self.stock.file_bytes += bytes;
+            self.stock.files.insert(number, bytes);
             opened.push(Opened { number, path, file: Arc::new(file), bytes });
         }
-        if !is_direct {
-            tracing::warn!(path = %path.display(), "the file system does not do direct I/O: staging goes through the page cache");
-        }
+        directory::warn_unless_direct(is_direct, path);
         Ok(opened)
     }
 
@@ -172,9 +166,8 @@ impl Recovery<'_> {
     fn idle(&mut self, opened: &Opened) {
         if opened.bytes == self.geometry.segment_bytes() {
             self.stock.idle.push((opened.number, Arc::clone(&opened.file)));
-        } else if std::fs::remove_file(&opened.path).is_ok() {
-            self.stock.numbers.remove(&opened.number);
-            self.stock.file_bytes -= opened.bytes;
+        } else {
+            self.unwanted.push((opened.number, opened.path.clone()));
         }
     }
 
@@ -270,6 +263,12 @@ impl Recovery<'_> {
                         self.blocks.remove(*digest, found.life.number(), found.place.page, true);
                     }
                 }
+            }
+        }
+        // Only now: where the log can't be opened, everything stays as it was.
+        for (number, path) in &self.unwanted {
+            if std::fs::remove_file(path).is_ok() {
+                self.stock.files.remove(number);
             }
         }
         let id = match self.id {

@@ -10,7 +10,7 @@ use blockgate_block::BlockKey;
 use crate::format::footer::{Entry, Trailer};
 use crate::format::header::{self, Found, Header};
 use crate::format::record::{self, HEADER_PAGES_MAX, Record};
-use crate::format::state::State;
+use crate::format::state::{self, State};
 use crate::format::{Flaw, Geometry, PAGE_BYTES, version_of};
 use crate::io::AlignedBuf;
 use crate::life::offset;
@@ -57,7 +57,7 @@ pub(crate) fn scan(file: &File) -> io::Result<Segment> {
         found => return Ok(Segment::Empty(found)),
     };
     let geometry = header.geometry;
-    let state = read(file, geometry.state_page(), geometry.state_pages())?;
+    let state = read(file, geometry.state_page(0), geometry.state_pages() * state::COPIES)?;
     let (state, unknown) = State::decode(geometry, header.nonce, &state);
     let mut scanned = Scanned { header, state, unknown, entries: Vec::new(), is_sealed: true, damaged: Vec::new() };
     match footer(file, header)? {

@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use blockgate_block::{Arena, Attributes, BlockKey, BlockRecord, Crc64, Digest, ObjectInfo};
 use blockgate_staging::{
-    Bytes4k, Engine, Faults, Io, NewBlock, OpenError, PendingBlock, PutError, Settings, Staging, Summary, Version,
+    Bytes4k, Engine, Faults, Io, NewBlock, OpenError, Operation, PendingBlock, PutError, Settings, Staging, Summary,
+    Version,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -51,8 +52,24 @@ pub(crate) async fn open(settings: &Settings) -> Opened {
     panic!("the log stays in use");
 }
 
+/// Opens a log whose disk fails from the first operation of a kind on.
+pub(crate) async fn open_failing(settings: &Settings, operation: Operation, errno: i32) -> Opened {
+    loop {
+        let faults = Arc::new(Faults::default());
+        faults.fail(operation, 0, u64::MAX, errno);
+        match open_with(settings, faults) {
+            Err(OpenError::InUse(_)) => tokio::time::sleep(Duration::from_millis(5)).await,
+            Ok(opened) => return opened,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 pub(crate) fn try_open(settings: &Settings) -> Result<Opened, OpenError> {
-    let faults = Arc::new(Faults::default());
+    open_with(settings, Arc::new(Faults::default()))
+}
+
+fn open_with(settings: &Settings, faults: Arc<Faults>) -> Result<Opened, OpenError> {
     let io = Io::start(settings.engine).unwrap().with_faults(Arc::clone(&faults));
     let there = Arc::new(Mutex::new(BTreeMap::new()));
     let told = Arc::clone(&there);
