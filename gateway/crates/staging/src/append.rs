@@ -413,6 +413,17 @@ impl Log {
         self.signals.health.notify_one();
     }
 
+    /// Takes nothing in ever again. Whoever waits for what is not being committed hears that it is not: nobody will commit it.
+    pub(crate) fn end_appends(&self) {
+        let given_up = {
+            let mut appender = self.appender.lock();
+            appender.is_closing = true;
+            appender.take_all()
+        };
+        self.give_up(given_up, "it was closed");
+        self.signals.room.notify_waiters();
+    }
+
     /// Waits until no record of the block is on its way, and keeps copies and offers of it away until [`Self::unhold`].
     pub(crate) async fn hold(&self, digest: Digest) {
         self.wait_for(|appender| {

@@ -176,6 +176,7 @@ impl Log {
 
     /// Ends the background tasks, each when it is done with what it does.
     pub(crate) fn stop(&self) {
+        self.end_appends();
         self.stop.send_replace(true);
     }
 
