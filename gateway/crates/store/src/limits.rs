@@ -37,6 +37,8 @@ pub struct Limits {
     pub upload_patience: Duration,
     /// Pause before a block is tried again that the upstream refused, or that could not be read (`write = "back"`).
     pub upload_retry: Duration,
+    /// A block up to this size is uploaded in one call; a larger one in parts of a quarter of it.
+    pub upload_call_bytes: u64,
     /// Longest wait of an operation for the upload of what was stored before it under its key.
     pub settle_wait: Duration,
     /// Attempts to commit a group.
@@ -70,6 +72,7 @@ impl Limits {
             uploads_at_once: 8,
             upload_patience: Duration::from_secs(60 * 60),
             upload_retry: Duration::from_secs(30),
+            upload_call_bytes: 64 << 20,
             settle_wait: Duration::from_secs(10),
             commit_attempts: 5,
             upload_pause: Duration::from_millis(200),

@@ -23,10 +23,6 @@ use crate::ttl::with_record;
 /// Longest pause of an uploader while the upstream is out.
 const OUTAGE_PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// A block up to this size goes up in one call; a larger one in parts.
-const ONE_CALL_BYTES_MAX: usize = 64 << 20;
-const PART_BYTES: usize = 16 << 20;
-
 type Outcome = std::result::Result<Done, Failure>;
 
 /// How a block is done with.
@@ -221,7 +217,7 @@ impl Core {
     /// Writes a block and its record to the upstream.
     async fn send(&self, block: &Pending, bytes: Bytes) -> std::result::Result<String, UpstreamError> {
         let (key, info) = (&block.key, &block.info);
-        if bytes.len() > ONE_CALL_BYTES_MAX {
+        if bytes.len() as u64 > self.limits.upload_call_bytes {
             return self.send_parts(block, &bytes).await;
         }
         let put = PutRequest {
@@ -256,9 +252,10 @@ impl Core {
         bytes: &Bytes,
     ) -> std::result::Result<String, UpstreamError> {
         let (bucket, key) = (block.key.bucket(), block.key.key());
+        let part_bytes = usize::try_from(self.limits.upload_call_bytes / 4).unwrap_or(usize::MAX).max(1);
         let mut parts = Vec::new();
-        for (number, begin) in (1..).zip((0..bytes.len()).step_by(PART_BYTES)) {
-            let part = bytes.slice(begin..bytes.len().min(begin + PART_BYTES));
+        for (number, begin) in (1..).zip((0..bytes.len()).step_by(part_bytes)) {
+            let part = bytes.slice(begin..bytes.len().min(begin.saturating_add(part_bytes)));
             let etag = self.upstream.upload_part(bucket, key, upload_id, number, Payload::Bytes(part)).await?;
             parts.push(PartRef { number, etag });
         }

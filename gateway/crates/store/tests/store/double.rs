@@ -62,6 +62,9 @@ pub struct Double {
     plan: Mutex<PutPlan>,
     commit_heads_fail: AtomicBool,
     heads_fail_of: Mutex<String>,
+    refused: Mutex<String>,
+    /// No bucket is there any more, while set.
+    pub bucket_is_gone: AtomicBool,
     overwrite: Mutex<Option<(String, Bytes, Attributes)>>,
     /// So many copies are made and not answered.
     pub lose_copies: AtomicUsize,
@@ -172,7 +175,11 @@ impl Double {
         if self.outage.load(Ordering::SeqCst) {
             return Err(UpstreamError::Unavailable("told to".into()));
         }
-        if bucket.starts_with("no-such") { Err(UpstreamError::NoSuchBucket) } else { Ok(()) }
+        if bucket.starts_with("no-such") || (!bucket.is_empty() && self.bucket_is_gone.load(Ordering::SeqCst)) {
+            Err(UpstreamError::NoSuchBucket)
+        } else {
+            Ok(())
+        }
     }
 
     /// Gives way to others, differently each time, and the same way for the same seed.
@@ -368,6 +375,9 @@ impl Upstream for Handle {
         if request.crc64.is_some_and(|crc64| crc64 != Crc64::of(&bytes)) {
             return Err(UpstreamError::InvalidRequest("BadDigest".into()));
         }
+        if key == *self.0.refused.lock() {
+            return Err(UpstreamError::InvalidRequest("told to".into()));
+        }
         if self.0.hold_puts.load(Ordering::SeqCst) {
             self.0.release.notified().await;
         }
@@ -435,18 +445,30 @@ impl Upstream for Handle {
         let objects = self.0.objects.lock();
         let own = request.prefix.starts_with(RESERVED_PREFIX);
         let after = request.start_after.as_deref().unwrap_or_default();
-        let mut entries = objects
+        let objects = objects
             .iter()
-            .filter(|((b, key), _)| b == bucket && key.starts_with(&request.prefix) && key.as_str() > after)
-            .filter(|((_, key), _)| own || !key.starts_with(RESERVED_PREFIX))
-            .map(|((_, key), object)| ListEntry::Object {
-                key: key.clone(),
-                size_bytes: object.bytes.len() as u64,
-                etag: object.etag.clone(),
-                last_modified: object.stored_at,
-            });
-        let page = entries.by_ref().take(request.limit as usize).collect();
-        Ok(ListPage { entries: page, truncated: entries.next().is_some() })
+            .filter(|((b, key), _)| b == bucket && key.starts_with(&request.prefix))
+            .filter(|((_, key), _)| own || !key.starts_with(RESERVED_PREFIX));
+        let mut entries: Vec<ListEntry> = Vec::new();
+        for ((_, key), object) in objects {
+            let rest = &key[request.prefix.len()..];
+            let end = request.delimiter.as_ref().and_then(|delimiter| Some(rest.find(delimiter)? + delimiter.len()));
+            let entry = match end {
+                Some(end) => ListEntry::CommonPrefix(key[..request.prefix.len() + end].to_owned()),
+                None => ListEntry::Object {
+                    key: key.clone(),
+                    size_bytes: object.bytes.len() as u64,
+                    etag: object.etag.clone(),
+                    last_modified: object.stored_at,
+                },
+            };
+            if entry.name() > after && entries.last() != Some(&entry) {
+                entries.push(entry);
+            }
+        }
+        let truncated = entries.len() > request.limit as usize;
+        entries.truncate(request.limit as usize);
+        Ok(ListPage { entries, truncated })
     }
 
     async fn tags(&self, bucket: &str, key: &str) -> Result<Vec<(String, String)>> {

@@ -20,4 +20,5 @@ mod sweeps;
 mod taken;
 mod touches;
 mod whole;
+mod writeback;
 mod writes;

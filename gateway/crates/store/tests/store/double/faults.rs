@@ -69,6 +69,11 @@ impl Double {
         self.commit_heads_fail.store(fail, Ordering::SeqCst);
     }
 
+    /// PUTs of this key are refused, for no fault of the upstream; the empty key is none.
+    pub fn refuse_puts_of(&self, key: &str) {
+        key.clone_into(&mut self.refused.lock());
+    }
+
     /// HEADs of this key fail; the empty key is none.
     pub fn fail_heads_of(&self, key: &str) {
         key.clone_into(&mut self.heads_fail_of.lock());
