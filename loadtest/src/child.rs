@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -104,6 +104,11 @@ impl Drop for Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// The gateway's binary, where this program's lies.
+pub(crate) fn gateway_beside_this() -> Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("blockgate"))
 }
 
 /// User and system time of a `/proc/<pid>/stat`; the second field, in parentheses, may hold anything.

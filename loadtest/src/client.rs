@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::future::try_join_all;
+use http::Response;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -33,12 +34,14 @@ pub(crate) enum Until {
 }
 
 /// What was done.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Done {
     pub(crate) requests: u64,
     /// Bytes of bodies, sent and received.
     pub(crate) bytes: u64,
     pub(crate) elapsed: Duration,
+    /// Of each request, from its first byte sent to its last byte received; in no order.
+    pub(crate) latencies: Vec<Duration>,
 }
 
 /// Sends requests over all connections.
@@ -58,8 +61,10 @@ pub(crate) async fn run(load: &Load, until: Until) -> Result<Done> {
         async move { task.await? }
     });
     let done = try_join_all(workers).await?;
+    let elapsed = start.elapsed();
     let sum = |part: fn(&Done) -> u64| done.iter().map(part).sum();
-    Ok(Done { requests: sum(|done| done.requests), bytes: sum(|done| done.bytes), elapsed: start.elapsed() })
+    let (requests, bytes) = (sum(|done| done.requests), sum(|done| done.bytes));
+    Ok(Done { requests, bytes, elapsed, latencies: done.into_iter().flat_map(|done| done.latencies).collect() })
 }
 
 async fn connect(server: SocketAddr) -> Result<SendRequest<Full<Bytes>>> {
@@ -91,7 +96,9 @@ async fn work(
         // Workers go round together, so that each object is asked for at the greatest distance from the last time.
         let prepared = &requests[next % requests.len()];
         next += workers;
+        let begun = Instant::now();
         done.bytes += send(&mut sender, prepared).await? + prepared.body.len() as u64;
+        done.latencies.push(begun.elapsed());
         done.requests += 1;
     }
 }
@@ -128,12 +135,18 @@ impl Connection {
         connect(server).await.map(Self)
     }
 
+    /// Sends a request; its whole answer, whatever it is.
+    pub(crate) async fn exchange(&mut self, prepared: &Prepared) -> Result<Response<Bytes>> {
+        self.0.ready().await?;
+        let (head, body) = self.0.send_request(prepared.request()).await?.into_parts();
+        Ok(Response::from_parts(head, body.collect().await?.to_bytes()))
+    }
+
     /// Sends a request; the body of its answer.
     pub(crate) async fn answer(&mut self, prepared: &Prepared) -> Result<Bytes> {
-        self.0.ready().await?;
-        let response = self.0.send_request(prepared.request()).await?;
+        let response = self.exchange(prepared).await?;
         let status = response.status();
-        let body = response.into_body().collect().await?.to_bytes();
+        let body = response.into_body();
         if !status.is_success() {
             return Err(format!("{} answers {status}: {}", prepared.method, String::from_utf8_lossy(&body)).into());
         }

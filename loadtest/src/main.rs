@@ -9,6 +9,7 @@ mod hyper_server;
 mod objects;
 mod raw_server;
 mod sign;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,8 @@ enum Command {
     ServeRaw(raw_server::Options),
     /// Runs the comparisons and prints a table.
     Bench(Box<bench::Options>),
+    /// Replays a trace of block chains through a gateway and prints which tier had them.
+    Trace(trace::Options),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         Command::ServeHyper(options) => on_runtime(hyper_server::serve(options)),
         Command::ServeRaw(options) => raw_server::serve(&options),
         Command::Bench(options) => on_runtime(bench::bench(*options)),
+        Command::Trace(options) => on_runtime(trace::trace(options)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,7 +9,7 @@ pub(crate) fn objects(count: usize, size_bytes: usize) -> Vec<Bytes> {
 }
 
 /// Object `number`: bytes that neither repeat in short distance nor compress.
-fn object(number: usize, size_bytes: usize) -> Bytes {
+pub(crate) fn object(number: usize, size_bytes: usize) -> Bytes {
     let mut state = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::with_capacity(size_bytes.next_multiple_of(8));
     while bytes.len() < size_bytes {

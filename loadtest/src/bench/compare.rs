@@ -43,6 +43,33 @@ pub(super) struct SideResult {
     pub(super) per_second: Vec<f64>,
     /// Server CPU seconds for each GiB (or each 1,000 requests).
     pub(super) cpu_s: Option<f64>,
+    /// How long one request took, where that was looked at.
+    pub(super) latency: Option<Latency>,
+}
+
+/// How long requests took.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Latency {
+    pub(super) p50_ms: f64,
+    pub(super) p99_ms: f64,
+}
+
+impl Latency {
+    /// Of one measurement.
+    pub(super) fn of(mut all: Vec<Duration>) -> Self {
+        all.sort_unstable();
+        let percentile = |percent: usize| {
+            let at = (all.len() * percent).div_ceil(100).saturating_sub(1);
+            all.get(at).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e3)
+        };
+        Self { p50_ms: percentile(50), p99_ms: percentile(99) }
+    }
+
+    /// The medians of several measurements; none of none.
+    pub(super) fn median(of: &[Self]) -> Option<Self> {
+        let middle = |part: fn(&Self) -> f64| median(&of.iter().map(part).collect::<Vec<_>>());
+        (!of.is_empty()).then(|| Self { p50_ms: middle(|one| one.p50_ms), p99_ms: middle(|one| one.p99_ms) })
+    }
 }
 
 impl SideResult {
@@ -98,7 +125,7 @@ pub(super) async fn alternate(
     (subject, mut measure_subject): (&str, impl AsyncFnMut() -> Result<f64>),
     (baseline, mut measure_baseline): (&str, impl AsyncFnMut() -> Result<f64>),
 ) -> Result<(SideResult, SideResult)> {
-    let result = |name: &str| SideResult { name: name.to_owned(), per_second: Vec::new(), cpu_s: None };
+    let result = |name: &str| SideResult { name: name.to_owned(), per_second: Vec::new(), cpu_s: None, latency: None };
     let (mut subject, mut baseline) = (result(subject), result(baseline));
     for pair in 0..pairs {
         if pair % 2 == 0 {
@@ -147,7 +174,7 @@ impl Tally {
             _ => 1_000.0,
         };
         let cpu_s = self.cpu_s.map(|cpu_s| cpu_s / (self.units / each));
-        SideResult { name: self.name, per_second: self.per_second, cpu_s }
+        SideResult { name: self.name, per_second: self.per_second, cpu_s, latency: None }
     }
 }
 
@@ -171,5 +198,14 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn percentiles_are_of_the_sorted_and_medians_of_them_part_by_part() {
+        let latency = Latency::of((1..=200).rev().map(Duration::from_millis).collect());
+        assert_eq!(latency, Latency { p50_ms: 100.0, p99_ms: 198.0 });
+        let (low, high) = (Latency { p50_ms: 1.0, p99_ms: 9.0 }, Latency { p50_ms: 3.0, p99_ms: 3.0 });
+        assert_eq!(Latency::median(&[low, high]), Some(Latency { p50_ms: 2.0, p99_ms: 6.0 }));
+        assert_eq!(Latency::median(&[]), None);
     }
 }

@@ -1,6 +1,7 @@
 //! `loadtest bench`: every row compares two servers, measured alternately, and reports the median of their ratios.
 
 mod compare;
+mod fio;
 mod machine;
 mod report;
 mod rows;
@@ -9,6 +10,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+
+pub(crate) use self::rows::random_hex;
 
 use crate::Result;
 
@@ -69,7 +72,7 @@ impl Options {
     fn gateway(&self) -> Result<PathBuf> {
         match &self.gateway {
             Some(path) => Ok(path.clone()),
-            None => Ok(std::env::current_exe()?.with_file_name("blockgate")),
+            None => crate::child::gateway_beside_this(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::Rhythm;
-use super::compare::{SideResult, Unit, median};
+use super::compare::{Latency, SideResult, Unit, median};
 use super::machine::Machine;
 use crate::Result;
 
@@ -95,6 +95,10 @@ fn write_table(text: &mut String, machine: &Machine, rhythm: Rhythm, rows: &[Row
             Unit::Milliseconds => format!("{:.2} ms", side.median()),
             Unit::Rounds => format!("{:.0}", side.median()),
         };
+        let speed = |side: &SideResult| match side.latency {
+            None => speed(side),
+            Some(Latency { p50_ms, p99_ms }) => format!("{}, p50 {p50_ms:.2} ms, p99 {p99_ms:.2} ms", speed(side)),
+        };
         let cpu = |side: &SideResult| match (side.cpu_s, row.unit) {
             (None, _) => "–".to_owned(),
             (Some(cpu_s), Unit::Gib) => format!("{cpu_s:.2} s/GiB"),
@@ -135,7 +139,7 @@ mod tests {
     use super::*;
 
     fn side(per_second: &[f64], cpu_s: f64) -> SideResult {
-        SideResult { name: "x".to_owned(), per_second: per_second.to_vec(), cpu_s: Some(cpu_s) }
+        SideResult { name: "x".to_owned(), per_second: per_second.to_vec(), cpu_s: Some(cpu_s), latency: None }
     }
 
     #[test]

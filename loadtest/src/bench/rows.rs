@@ -1,7 +1,9 @@
 //! The rows: what is compared with what, and what is hoped for.
 
 mod kv;
+mod staging;
 mod stall;
+mod store;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -13,6 +15,7 @@ use bytes::Bytes;
 use http::Method;
 use tempfile::TempDir;
 
+use self::store::S3Store;
 use super::compare::{Before, Nothing, Side, SideResult, Unit, compare};
 use super::report::{Bar, Row};
 use super::{Options, Rhythm};
@@ -102,11 +105,12 @@ pub(super) async fn measure(options: &Options) -> Result<Vec<Row>> {
     bench.single_flight(&mut rows).await?;
     bench.lookups(&mut rows).await?;
     bench.transfers(&mut rows).await?;
+    bench.staging(&mut rows).await?;
     bench.stall(&mut rows).await?;
     Ok(rows)
 }
 
-fn random_hex() -> Result<String> {
+pub(crate) fn random_hex() -> Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;
     Ok(hex::encode(bytes))
@@ -239,9 +243,8 @@ impl Bench<'_> {
             run(&load, Until::Once).await?;
             counts.push(gets().await? - before);
         }
-        let side = |name: &str, per_second| SideResult { name: name.to_owned(), per_second, cpu_s: None };
-        let one = side("one for each block", vec![1.0; SHARED_BLOCKS]);
-        let row = Row::new(SINGLE_FLIGHT_ROW, Unit::UpstreamGets, (side("blockgate", counts), one));
+        let one = count("one for each block", vec![1.0; SHARED_BLOCKS]);
+        let row = Row::new(SINGLE_FLIGHT_ROW, Unit::UpstreamGets, (count("blockgate", counts), one));
         rows.push(Row { bar: Some(Bar::AtMost(1.0)), ..row });
         Ok(())
     }
@@ -357,7 +360,7 @@ fn arguments(command: &str, size_bytes: usize) -> Vec<String> {
 
 /// A count for each measurement, in place of a speed.
 fn count(name: &str, counts: Vec<f64>) -> SideResult {
-    SideResult { name: name.to_owned(), per_second: counts, cpu_s: None }
+    SideResult { name: name.to_owned(), per_second: counts, cpu_s: None, latency: None }
 }
 
 fn side<'s>(name: &str, load: Load, server: &'s Server) -> Side<'s> {
@@ -375,32 +378,5 @@ impl Before for UploadsDone<'_> {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         Ok(())
-    }
-}
-
-/// The S3 store of the miss path.
-struct S3Store {
-    name: String,
-    address: SocketAddr,
-    signer: Signer,
-}
-
-impl S3Store {
-    fn of(options: &Options) -> Result<Option<Self>> {
-        let Options { upstream_endpoint, upstream_access_key, upstream_secret_key, .. } = options;
-        let (Some(endpoint), Some(access_key), Some(secret_key)) =
-            (upstream_endpoint, upstream_access_key, upstream_secret_key)
-        else {
-            return Ok(None);
-        };
-        let authority = endpoint.strip_prefix("http://").ok_or("--upstream-endpoint: only http:// here")?;
-        let address =
-            authority.trim_end_matches('/').parse().map_err(|_| "--upstream-endpoint: http://address:port")?;
-        let signer = Signer {
-            access_key: access_key.clone(),
-            secret_key: secret_key.clone(),
-            region: options.upstream_region.clone(),
-        };
-        Ok(Some(Self { name: options.upstream_name.clone(), address, signer }))
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use blockgate_block::{BlockBuf, SlotTarget};
 
 /// What direct I/O is aligned to: addresses, lengths and offsets.
-pub(crate) const PAGE_BYTES: usize = 4096;
+pub(super) const PAGE_BYTES: usize = 4096;
 
 #[derive(Clone)]
 #[repr(C, align(4096))]

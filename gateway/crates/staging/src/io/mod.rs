@@ -23,7 +23,7 @@ use std::sync::{Arc, Weak};
 use rustix::fs::OFlags;
 use tokio::sync::Semaphore;
 
-pub(crate) use self::buffer::{AlignedBuf, Filled, PAGE_BYTES, Source, Target};
+pub(crate) use self::buffer::{AlignedBuf, Filled, Source, Target};
 pub use self::faults::{Faults, Operation};
 use self::job::{Action, BUFFERS_MAX, Job};
 use self::pool::Pool;
@@ -39,7 +39,8 @@ pub struct Io {
     engine: Arc<Runner>,
     room: Arc<Semaphore>,
     faults: Option<Arc<Faults>>,
-    /// Held by the handles; the engine's threads hold weak ones.
+    /// The engine's threads hold weak ones: so tests see them end.
+    #[cfg_attr(not(test), expect(dead_code))]
     alive: Arc<()>,
 }
 

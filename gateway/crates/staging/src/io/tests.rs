@@ -7,6 +7,7 @@ use std::time::Duration;
 use blockgate_block::Arena;
 use tempfile::TempDir;
 
+use super::buffer::PAGE_BYTES;
 use super::*;
 
 const PAGE: u64 = PAGE_BYTES as u64;
