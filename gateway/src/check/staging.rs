@@ -10,6 +10,7 @@ use rustix::fs::{OFlags, statvfs};
 
 use super::Problems;
 use crate::config::{Config, Size};
+use crate::staging::table::bytes;
 
 /// Tries the directory, the disk under it, and the way of speaking to it.
 pub(super) fn staging(config: &Config, problems: &mut Problems) {
@@ -63,7 +64,7 @@ fn space(settings: &Settings) -> io::Result<String> {
     let disk = statvfs(&directory)?;
     let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
     let has_bytes = held(&settings.path)?;
-    let (free, capacity) = (Size(free_bytes >> 20 << 20), Size(settings.capacity_bytes));
+    let (free, capacity) = (bytes(free_bytes), Size(settings.capacity_bytes));
     let room_bytes = free_bytes.saturating_add(has_bytes);
     if room_bytes >= settings.capacity_bytes {
         return Ok(format!("{free} free on the disk, for a capacity of {capacity}"));

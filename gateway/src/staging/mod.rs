@@ -3,7 +3,7 @@
 mod drain;
 mod look;
 mod progress;
-mod table;
+pub(crate) mod table;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -105,3 +105,8 @@ pub fn record(data: &[u8]) {
         assert_eq!(BlockRecord::parse(&record.to_string()).expect("what was written can be read"), record);
     }
 }
+
+/// What lies in the staging log: headers, records, footers, state.
+pub fn staging(data: &[u8]) {
+    blockgate_staging::fuzz::anything(data);
+}

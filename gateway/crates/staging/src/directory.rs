@@ -57,7 +57,7 @@ pub(crate) fn sync(directory: &Path) -> io::Result<()> {
 pub(crate) fn lock(directory: &Path) -> Result<File, OpenError> {
     let path = directory.join(LOCK);
     let failed = |source| OpenError::Io { path: path.clone(), source };
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
     take(&file, directory)?;
     Ok(file)
 }

@@ -23,6 +23,8 @@ mod recovery;
 mod staging;
 mod types;
 
+#[doc(hidden)]
+pub use format::fuzz;
 pub use inspect::{
     Damage, Inspection, Records, SegmentReport, SegmentState, Tally, Verification, inspect, pending_buckets, verify,
 };

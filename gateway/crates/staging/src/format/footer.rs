@@ -9,7 +9,9 @@ use super::{Flaw, Geometry, Nonce, PAGE_BYTES, pages_of};
 use crate::types::Summary;
 
 const MAGIC: &[u8; 8] = b"BGFOOT1\0";
-const ENTRY_BYTES: usize = 52;
+pub(super) const ENTRY_BYTES: usize = 52;
+/// Where the last page says what the checksum of all entries is.
+pub(super) const ENTRIES_CRC_AT: usize = 28;
 const PENDING: u8 = 1;
 
 /// One record of the log, as far as tables and the index need to know it.

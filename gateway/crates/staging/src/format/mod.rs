@@ -17,6 +17,7 @@
 
 mod fields;
 pub(crate) mod footer;
+pub mod fuzz;
 pub(crate) mod header;
 pub(crate) mod record;
 pub(crate) mod state;
