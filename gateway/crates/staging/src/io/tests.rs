@@ -189,7 +189,7 @@ fn begin(operation: impl Future) {
 #[tokio::test]
 async fn buffers_outlive_those_who_go_away() {
     let dir = TempDir::new().unwrap();
-    let arena = Arena::new(8 << 20).unwrap();
+    let arena = Arena::new(32 << 20).unwrap();
     for io in engines() {
         let file = file(&dir, "gone");
         for number in 0..64 {
