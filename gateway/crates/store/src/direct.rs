@@ -34,6 +34,7 @@ impl Core {
         request: &ReadRequest,
         deadline: Deadline,
     ) -> Result<Served> {
+        self.refuse_older(key).map_err(|error| read_error(policy, error.into()))?;
         for _ in 0..VERSIONS_TRIED_MAX {
             match self.get_version(key, policy, &info, request, deadline).await? {
                 Ok(served) => return Ok(served),

@@ -218,7 +218,10 @@ impl FillTask {
                 Ok(Filled::Whole(arrival, block))
             }
             FromStaging::NoRoom(info) => Ok(Filled::Unfit(info)),
-            FromStaging::Nothing => self.fill_from_upstream(key).await,
+            FromStaging::Nothing => {
+                self.core.refuse_older(key)?;
+                self.fill_from_upstream(key).await
+            }
         }
     }
 

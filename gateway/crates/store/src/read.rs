@@ -259,7 +259,10 @@ impl Core {
         }
         let any = Conditions::default();
         let asked = Instant::now();
-        let head = self.upstream.head(key.bucket(), key.key(), &any);
+        let head = async {
+            self.refuse_older(key)?;
+            self.upstream.head(key.bucket(), key.key(), &any).await
+        };
         let answer = timeout(self.limits.first_byte, head).await.unwrap_or_else(|_| Err(no_answer())).map(Arc::new);
         if matches!(answer, Ok(_) | Err(UpstreamError::NoSuchKey)) {
             self.speeds.answered(asked.elapsed());

@@ -25,6 +25,7 @@ pub(crate) use self::listing::lay_over;
 use self::queue::{Begun, Held};
 pub(crate) use self::queue::{Pending, Queue};
 use crate::core::{Core, each};
+use crate::limits::CALLS_AT_ONCE_MAX;
 use crate::{Result, StoreError};
 
 /// Blocks that one request takes out of staging at the same time.
@@ -107,7 +108,7 @@ impl Core {
 
     /// The same for many keys.
     pub(crate) async fn settle_all(self: &Arc<Self>, keys: &[BlockKey]) -> Result<()> {
-        let outcomes = each(0..keys.len(), self.limits.uploads_at_once, |index| self.settle(&keys[index])).await;
+        let outcomes = each(0..keys.len(), CALLS_AT_ONCE_MAX, |index| self.settle(&keys[index])).await;
         outcomes.into_iter().collect()
     }
 
@@ -119,6 +120,16 @@ impl Core {
         }
         let _turn = self.keys.turn(key).await;
         self.settle(key).await
+    }
+
+    /// An error for a key whose block waits for its upload and can't be had from staging: what the upstream has is older.
+    pub(crate) fn refuse_older(&self, key: &BlockKey) -> std::result::Result<(), UpstreamError> {
+        if self.writeback.is_newest(key) {
+            return Err(UpstreamError::Unavailable(
+                "what was stored last waits for its upload and can't be read".into(),
+            ));
+        }
+        Ok(())
     }
 
     /// Takes a block that is not to be uploaded out of staging. The caller has the key's turn.

@@ -112,6 +112,12 @@ impl Queue {
         self.state.lock().waiting(key).map(|waiting| Arc::clone(&waiting.block))
     }
 
+    /// Whether what waits under a key is what was stored there last, and no write of it is under way.
+    pub(crate) fn is_newest(&self, key: &BlockKey) -> bool {
+        let state = self.state.lock();
+        state.waiting(key).is_some() && !state.held.contains_key(key)
+    }
+
     pub(crate) fn totals(&self) -> Totals {
         self.state.lock().totals
     }
