@@ -151,6 +151,7 @@ enum Step {
     MarkAbsent(u64),
     Remove(u64),
     SetInMemory(u64, bool),
+    SetInStaging(u64, bool),
     Wait(u64),
 }
 
@@ -171,7 +172,8 @@ fn step() -> impl Strategy<Value = Step> {
         (number.clone(), record).prop_map(|(number, record)| Step::Insert(number, record)),
         number.clone().prop_map(Step::MarkAbsent),
         number.clone().prop_map(Step::Remove),
-        (number, any::<bool>()).prop_map(|(number, is)| Step::SetInMemory(number, is)),
+        (number.clone(), any::<bool>()).prop_map(|(number, is)| Step::SetInMemory(number, is)),
+        (number, any::<bool>()).prop_map(|(number, is)| Step::SetInStaging(number, is)),
         (0u64..1500).prop_map(Step::Wait),
     ]
 }
@@ -189,7 +191,10 @@ proptest! {
             match step {
                 Step::Insert(number, mut record) => {
                     index.insert(digest(number), record);
-                    record.in_memory |= matches!(model.get(&number), Some(Known::There(old)) if old.in_memory);
+                    if let Some(Known::There(old)) = model.get(&number) {
+                        record.in_memory |= old.in_memory;
+                        record.in_staging |= old.in_staging;
+                    }
                     model.insert(number, Known::There(record));
                 }
                 Step::MarkAbsent(number) => {
@@ -204,6 +209,12 @@ proptest! {
                     index.set_in_memory(digest(number), is);
                     if let Some(Known::There(record)) = model.get_mut(&number) {
                         record.in_memory = is;
+                    }
+                }
+                Step::SetInStaging(number, is) => {
+                    index.set_in_staging(digest(number), is);
+                    if let Some(Known::There(record)) = model.get_mut(&number) {
+                        record.in_staging = is;
                     }
                 }
                 Step::Wait(ms) => now_ms += ms,
