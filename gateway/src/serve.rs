@@ -64,7 +64,7 @@ pub(crate) enum ServeError {
 /// See [`ServeError`].
 pub(crate) async fn serve(config: Config) -> Result<(), ServeError> {
     let mut signals = Signals::new().map_err(ServeError::Signals)?;
-    raise_open_files(u64::from(config.server.limits.connections_max) + OTHER_FILES);
+    raise_open_files(u64::from(config.server.limits.connections_max) + segments(&config) + OTHER_FILES);
     // Addresses first: when another process has them, nothing else is touched.
     let sockets = Sockets::bind(&config.server)?;
     let gateway = tokio::select! {
@@ -197,15 +197,24 @@ async fn ensure_default_buckets(config: &Config, gateway: &Gateway) {
     }
 }
 
+/// Files that the staging log has open.
+pub(crate) fn segments(config: &Config) -> u64 {
+    config.staging.as_ref().map_or(0, |settings| settings.capacity_bytes / settings.segment_bytes)
+}
+
 /// Lets the process open as many files as the limits promise, where the machine allows it.
-fn raise_open_files(wanted: u64) {
+pub(crate) fn raise_open_files(wanted: u64) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|current| current >= wanted) {
         return;
     }
     let current = Some(maximum.map_or(wanted, |maximum| maximum.min(wanted)));
     if setrlimit(Resource::Nofile, Rlimit { current, maximum }).is_err() || current < Some(wanted) {
-        tracing::warn!(wanted, allowed = current, "too few open files allowed for [server.limits] max_connections");
+        tracing::warn!(
+            wanted,
+            allowed = current,
+            "too few open files allowed for [server.limits] max_connections and the segments of [staging]"
+        );
     }
 }
 

@@ -14,7 +14,7 @@ use super::NOT_CONFIGURED;
 use super::progress::Progress;
 use super::table::{bytes, counted};
 use crate::config::Config;
-use crate::wire;
+use crate::{serve, wire};
 
 /// How long the upstream may take to show that it is there.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,6 +22,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often is looked.
 const TICK: Duration = Duration::from_millis(100);
+/// Files open beside the log's segments.
+const OTHER_FILES: u64 = 1_024;
 /// Enough memory to upload from, a few blocks at once; a gateway's own capacity is for its clients.
 const MEMORY_MAX_BYTES: u64 = 1 << 30;
 
