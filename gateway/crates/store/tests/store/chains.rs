@@ -50,7 +50,7 @@ async fn lookup_for(rig: &Rig, keys: &Arc<KeyList>, fingerprint: &str) -> ChainM
     rig.store.lookup(keys, request).await.unwrap()
 }
 
-fn ends(found: &ChainMatch) -> (usize, Option<MissReason>) {
+pub fn ends(found: &ChainMatch) -> (usize, Option<MissReason>) {
     assert_eq!(found.tiers.memory + found.tiers.staging + found.tiers.upstream, found.matched as u64);
     if let Some((at, _)) = found.miss {
         assert_eq!(at, found.matched);
