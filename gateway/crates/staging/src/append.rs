@@ -11,7 +11,7 @@ use blockgate_block::Digest;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::format::footer::Entry;
-use crate::format::record::{self, Record, chunk_checksums, whole_checksum};
+use crate::format::record::{self, Record, checksums};
 use crate::format::{Geometry, PAGE_BYTES};
 use crate::io::{AlignedBuf, Source};
 use crate::life::{Life, aligned, offset};
@@ -41,8 +41,8 @@ impl Prepared {
         let len_bytes = u32::try_from(bytes.len()).ok().filter(|len| *len > 0).ok_or_else(unfit)?;
         let described =
             block.info.record.filter(|record| record.len_bytes == u64::from(len_bytes)).ok_or_else(unfit)?;
-        let chunks = chunk_checksums(bytes);
-        if whole_checksum(&chunks, u64::from(len_bytes)) != described.crc64 {
+        let chunks = checksums(bytes);
+        if chunks.last() != Some(&described.crc64) {
             tracing::error!(key = %block.key, "a block was not staged: its bytes are not those of its checksum");
             return Err(unfit());
         }

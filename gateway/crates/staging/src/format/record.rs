@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use blockgate_block::{Attributes, BlockKey, BlockRecord, Crc64, Digest, ObjectInfo};
+use blockgate_block::{Attributes, BlockKey, BlockRecord, Crc64, Crc64Hasher, Digest, ObjectInfo};
+use crc_fast::{CrcAlgorithm, Digest as Digest64};
 use serde::{Deserialize, Serialize};
 
 use super::fields::{Reader, seal, unseal, write};
@@ -33,23 +34,16 @@ pub(crate) const fn chunk_bytes(len_bytes: u64) -> u64 {
     if bytes < CHUNK_BYTES_MIN { CHUNK_BYTES_MIN } else { bytes }
 }
 
-/// The checksums of a block's pieces.
-pub(crate) fn chunk_checksums(bytes: &[u8]) -> Vec<Crc64> {
+/// The checksums of a block's beginnings, each a piece longer than the one before: the last is the whole block's, and any two
+/// neighbours check the piece between them.
+pub(crate) fn checksums(bytes: &[u8]) -> Vec<Crc64> {
+    let mut hasher = Crc64Hasher::default();
+    let next = |piece: &[u8]| {
+        hasher.update(piece);
+        hasher.finish()
+    };
     // A block is in memory: its length is a usize.
-    bytes.chunks(chunk_bytes(bytes.len() as u64) as usize).map(Crc64::of).collect()
-}
-
-/// The checksum of the whole, from those of the pieces of a block of this length.
-pub(crate) fn whole_checksum(chunks: &[Crc64], len_bytes: u64) -> Crc64 {
-    let step = chunk_bytes(len_bytes);
-    let mut rest = len_bytes;
-    let mut whole = Crc64::of(b"");
-    for chunk in chunks {
-        let len = step.min(rest);
-        whole = whole.followed_by(*chunk, len);
-        rest -= len;
-    }
-    whole
+    bytes.chunks(chunk_bytes(bytes.len() as u64) as usize).map(next).collect()
 }
 
 /// What a record says of its block.
@@ -62,6 +56,7 @@ pub(crate) struct Record {
     pub(crate) pending: bool,
     pub(crate) len_bytes: u32,
     pub(crate) crc64: Crc64,
+    /// As [`checksums`] gives them.
     pub(crate) chunks: Vec<Crc64>,
 }
 
@@ -136,7 +131,7 @@ impl Record {
         if kind != KIND_BLOCK || len_bytes == 0 || chunks != len_bytes.div_ceil(chunk_bytes(len_bytes)) {
             return Err(Flaw::Bounds);
         }
-        let chunks = (0..chunks).map(|_| fields.u64().map(Crc64::from_u64)).collect::<Result<_, _>>()?;
+        let chunks = (0..chunks).map(|_| fields.u64().map(Crc64::from_u64)).collect::<Result<Vec<_>, _>>()?;
         let (bucket, key) = (fields.text(usize::from(bucket))?, fields.text(usize::from(key))?);
         let key = BlockKey::new(bucket, key).map_err(|_| Flaw::Bounds)?;
         let meta: Meta = serde_json::from_slice(fields.bytes(meta as usize)?).map_err(|_| Flaw::Bounds)?;
@@ -150,7 +145,7 @@ impl Record {
             crc64,
             chunks,
         };
-        if record.key.digest() != digest || record.info.crc64() != Some(crc64) {
+        if record.key.digest() != digest || record.info.crc64() != Some(crc64) || record.chunks.last() != Some(&crc64) {
             return Err(Flaw::Bounds);
         }
         Ok((Place { nonce, version, header_pages }, record))
@@ -159,13 +154,27 @@ impl Record {
     /// Whether these are the block's bytes, from `start` on: whole pieces, or up to the block's end.
     pub(crate) fn is_sound(&self, start: u64, bytes: &[u8]) -> bool {
         let step = chunk_bytes(u64::from(self.len_bytes));
-        let first = usize::try_from(start / step).unwrap_or(usize::MAX);
+        let Some(first) = usize::try_from(start / step).ok().filter(|_| start.is_multiple_of(step)) else {
+            return false;
+        };
         let expected = self.chunks.get(first..).unwrap_or_default();
         let pieces = bytes.chunks(step as usize);
-        start.is_multiple_of(step)
-            && pieces.len() <= expected.len()
-            && pieces.zip(expected).all(|(bytes, crc)| Crc64::of(bytes) == *crc)
+        if pieces.len() > expected.len() {
+            return false;
+        }
+        let before = first.checked_sub(1).and_then(|before| self.chunks.get(before)).copied();
+        let mut digest = digest_after(before.unwrap_or(Crc64::of(b"")));
+        pieces.zip(expected).all(|(piece, crc)| {
+            digest.update(piece);
+            digest.finalize() == crc.to_u64()
+        })
     }
+}
+
+/// Goes on after bytes that have this checksum.
+fn digest_after(crc: Crc64) -> Digest64 {
+    // CRC64NVME inverts its state at the end.
+    Digest64::new_with_init_state(CrcAlgorithm::Crc64Nvme, !crc.to_u64())
 }
 
 /// How many pages the header has that begins here, by its first page. None where none does.

@@ -40,7 +40,7 @@ fn record(key: &str, bytes: &[u8], pending: bool, expires_at_ms: Option<u64>, te
         pending,
         len_bytes: bytes.len() as u32,
         crc64: Crc64::of(bytes),
-        chunks: chunk_checksums(bytes),
+        chunks: checksums(bytes),
     }
 }
 
@@ -99,7 +99,8 @@ fn any_damage_to_a_block_is_seen() {
     let payload: Vec<u8> = (0..150_000u32).map(|i| (i.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
     let record = record("k", &payload, false, None, &[]);
     assert_eq!(record.chunks.len(), 3);
-    assert_eq!(whole_checksum(&record.chunks, payload.len() as u64), record.crc64);
+    assert_eq!(record.chunks[0], Crc64::of(&payload[..65_536]));
+    assert_eq!(record.chunks[2], record.crc64);
     for at in [0, 65_535, 65_536, 149_999] {
         let mut damaged = payload.clone();
         damaged[at] ^= 1;
@@ -135,6 +136,9 @@ fn what_fits_no_header_is_refused() {
 fn a_record_must_be_that_of_its_block() {
     let mut other = record("k", b"abc", false, None, &[]);
     other.crc64 = Crc64::of(b"abd");
+    assert_eq!(Record::decode(&encoded(&other)).err(), Some(Flaw::Bounds));
+    let mut other = record("k", b"abc", false, None, &[]);
+    other.chunks = vec![Crc64::of(b"abd")];
     assert_eq!(Record::decode(&encoded(&other)).err(), Some(Flaw::Bounds));
     let mut other = record("k", b"abc", false, None, &[]);
     other.chunks.push(Crc64::of(b""));

@@ -315,3 +315,6 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> 
     done.sort_unstable_by_key(|(index, _)| *index);
     done.into_iter().map(|(_, outcome)| outcome).collect()
 }
+
+#[cfg(test)]
+mod tests;
