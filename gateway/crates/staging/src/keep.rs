@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering;
 
 use futures::StreamExt;
 
-use crate::append::{Prepared, Purpose, Refusal};
+use crate::append::{Purpose, Refusal};
 use crate::format::footer::{Entry, Trailer};
 use crate::format::{PAGE_BYTES, record::Record};
 use crate::io::{AlignedBuf, Filled, Source, Target};
 use crate::life::{Life, aligned, offset};
 use crate::log::Log;
+use crate::prepare::Prepared;
 
 /// Of each reclaimed segment, one part in so many is written again at most: no byte is written more than 1 1/3 times.
 const KEEP_PART: u64 = 4;

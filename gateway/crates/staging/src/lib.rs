@@ -18,6 +18,7 @@ mod life;
 mod log;
 mod marks;
 mod offer;
+mod prepare;
 mod read;
 mod recovery;
 mod staging;

@@ -8,8 +8,9 @@ use blockgate_block::Digest;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::append::{Prepared, Purpose};
+use crate::append::Purpose;
 use crate::log::Log;
+use crate::prepare::Prepared;
 use crate::types::{Bytes4k, NewBlock};
 
 /// Most blocks that wait to be written, and most bytes of them: they keep their slots of the arena.

@@ -11,13 +11,14 @@ use blockgate_block::{BlockBuf, BlockKey, BlockWriter, Digest};
 use bytes::Bytes;
 use tokio::runtime::Handle;
 
-use crate::append::{Prepared, Purpose, Refusal};
+use crate::append::{Purpose, Refusal};
 use crate::blocks::Blocks;
 use crate::directory;
 use crate::format::{Geometry, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::io::Io;
 use crate::keeper::SEGMENTS_MIN;
 use crate::log::Log;
+use crate::prepare::Prepared;
 use crate::recovery::{self, Recovered};
 use crate::types::{
     Entry, NewBlock, OpenError, PendingBlock, PutError, ReadError, RemoveError, Settings, Staged, Stats, Summary,

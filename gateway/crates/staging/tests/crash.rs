@@ -27,7 +27,8 @@ fn overwrite(path: &Path, at: u64, bytes: &[u8]) {
 fn segment_of(directory: &Path, name: &str) -> PathBuf {
     let holds = |path: &PathBuf| {
         let text = fs::read(path).unwrap();
-        let head = &text[FIRST_RECORD as usize..(FIRST_RECORD + PAGE) as usize];
+        // It may have been made just now.
+        let Some(head) = text.get(FIRST_RECORD as usize..(FIRST_RECORD + PAGE) as usize) else { return false };
         head.windows(name.len() + 6).any(|window| window == format!("bucket{name}").as_bytes())
     };
     let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
@@ -39,8 +40,21 @@ async fn crashed(work: impl AsyncFnOnce(&Opened)) -> tempfile::TempDir {
     let (dir, left) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let log = open(&settings(dir.path(), 8)).await;
     work(&log).await;
+    // One segment is appended to, two are ready, or it was closed: no more are being made.
+    let is_enough = |segments| segments >= 3 || !log.staging.stats().is_on;
+    common::eventually(|| begun(dir.path()).is_some_and(is_enough)).await;
     copy(dir.path(), left.path());
     left
+}
+
+/// How many segments have begun; none while one is not there in full.
+fn begun(directory: &Path) -> Option<usize> {
+    let paths = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let texts = paths.filter(|path| path.extension().is_some()).map(|path| fs::read(path).unwrap());
+    texts
+        .map(|text| (text.len() as u64 == SEGMENT && text.starts_with(b"BGSEG1")).then_some(()))
+        .collect::<Option<Vec<_>>>()
+        .map(|all| all.len())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -292,10 +306,13 @@ async fn files_that_are_not_this_logs_are_refused_and_left_alone() {
 async fn a_segment_of_another_log_is_refused() {
     let one = crashed(async |log| drop(log.put("k", b"one", true).await.unwrap())).await;
     let two = crashed(async |log| drop(log.put("k", b"two", true).await.unwrap())).await;
-    fs::copy(segment(one.path(), 0), segment(two.path(), 0)).unwrap();
-    // The other one of the log is not there: only one log is seen, and it is sound.
-    fs::remove_file(segment(two.path(), 1)).unwrap();
-    assert_eq!(open(&settings(two.path(), 8)).await.get("k").await.as_deref(), Some(&b"one"[..]));
+    let number = |directory: &Path| segment_of(directory, "k").file_name().unwrap().to_owned();
+    let (from, to) = (one.path().join(number(one.path())), two.path().join(number(one.path())));
+    fs::copy(from, to).unwrap();
+    match try_open(&settings(two.path(), 8)) {
+        Err(OpenError::Settings(text)) => assert!(text.contains("two different logs"), "{text}"),
+        other => panic!("{:?}", other.map(|log| log.found)),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
