@@ -1,5 +1,5 @@
-//! Records on their way into the log: they take their places one after another, are written side by side, and become blocks in
-//! the order of their places.
+//! Records on their way into the log: they take their places one after another, are written side by side, and become
+//! blocks in the order of their places.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -302,8 +302,8 @@ impl Log {
             life.end_append(Some(*entry));
             self.counters.count_written(append.purpose, entry.record_pages() * PAGE_BYTES as u64);
         }
-        // A start would tell old from new by their versions. But should the new record be damaged by then, the old one must
-        // not pass for it.
+        // A start would tell old from new by their versions. But should the new record be damaged by then, the old one
+        // must not pass for it.
         if let Err(error) = self.flush(dead).await {
             self.fail("marking", &error);
         }
@@ -318,7 +318,8 @@ impl Log {
         self.signals.appended.notify_waiters();
     }
 
-    /// Answers that these did not happen. Their records may be on the disk all the same, until their segments are sealed.
+    /// Answers that these did not happen. Their records may be on the disk all the same, until their segments are
+    /// sealed.
     fn give_up(&self, batch: Vec<Append>, reason: &str) {
         {
             let mut appender = self.appender.lock();
@@ -351,7 +352,8 @@ impl Log {
         self.signals.health.notify_one();
     }
 
-    /// Takes nothing in ever again. Whoever waits for what is not being committed hears that it is not: nobody will commit it.
+    /// Takes nothing in ever again. Whoever waits for what is not being committed hears that it is not: nobody will
+    /// commit it.
     pub(crate) fn end_appends(&self) {
         let given_up = {
             let mut appender = self.appender.lock();

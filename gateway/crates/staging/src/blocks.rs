@@ -22,8 +22,8 @@ const AMENDED: u8 = 2;
 /// Read since it was written.
 const HOT: u8 = 4;
 
-/// Where a block is. A place in the table, its life in the registry and the counts change together, under the lock of the
-/// table's shard.
+/// Where a block is. A place in the table, its life in the registry and the counts change together, under the lock of
+/// the table's shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Number of the segment.
@@ -141,9 +141,9 @@ impl Blocks {
         })
     }
 
-    /// Shows a record that has become durable; it takes the place of an earlier one. Where `of` names the record that it is
-    /// a copy of, only if that still is its block's. Returns the record that is dead now, if one is: which of its segment's
-    /// marks must become durable.
+    /// Shows a record that has become durable; it takes the place of an earlier one. Where `of` names the record that
+    /// it is a copy of, only if that still is its block's. Returns the record that is dead now, if one is: which of its
+    /// segment's marks must become durable.
     pub(crate) fn publish(
         &self,
         life: &Arc<Life>,

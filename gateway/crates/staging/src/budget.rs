@@ -11,8 +11,8 @@ const HOURS_PER_DAY: u64 = 24;
 /// Digests that are remembered as seen.
 const SEEN_MAX: usize = 1 << 16;
 
-/// Most bytes in any 24 hours. In each hour the hour's share of them is for all blocks; what is beyond it is for those that are
-/// seen for the second time, so that blocks wanted once do not take the writes of those wanted often.
+/// Most bytes in any 24 hours. In each hour the hour's share of them is for all blocks; what is beyond it is for those
+/// that are seen for the second time, so that blocks wanted once do not take the writes of those wanted often.
 pub(crate) struct Budget {
     daily_bytes: Option<u64>,
     spent: Mutex<Spent>,

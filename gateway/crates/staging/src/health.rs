@@ -80,8 +80,8 @@ fn create(path: &Path) -> io::Result<std::fs::File> {
     open_direct(&options, path).map(|(file, _)| file)
 }
 
-/// Whether the directory still is the one that was opened. Another file system may be there after a repair: its files are not
-/// those that are open here.
+/// Whether the directory still is the one that was opened. Another file system may be there after a repair: its files
+/// are not those that are open here.
 fn is_same_directory(log: &Log) -> io::Result<()> {
     let there = rustix::fs::stat(log.settings.path.join(crate::directory::LOCK))?;
     let here = rustix::fs::fstat(&log.lock)?;

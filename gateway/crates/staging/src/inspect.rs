@@ -46,7 +46,8 @@ pub enum SegmentState {
     Empty,
     /// It has its footer.
     Sealed,
-    /// It has none: it was appended to when the log was last open, or the footer is damaged. Its records were looked for.
+    /// It has none: it was appended to when the log was last open, or the footer is damaged. Its records were looked
+    /// for.
     Unsealed,
     /// It can't be used, and why.
     Unreadable(String),
@@ -69,7 +70,8 @@ pub struct SegmentReport {
     pub records: Records,
     /// Records of which it is not known any more whether they were removed.
     pub unknown: u64,
-    /// Pages where a record begins that is torn or damaged. After a crash the last ones are torn: they were never acknowledged.
+    /// Pages where a record begins that is torn or damaged. After a crash the last ones are torn: they were never
+    /// acknowledged.
     pub torn: Vec<u32>,
 }
 

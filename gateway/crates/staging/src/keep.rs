@@ -46,8 +46,8 @@ impl Log {
         }
     }
 
-    /// Writes blocks again that were read since they were written, as long as their share lasts. Those that can't be kept
-    /// are not: they are at the upstream.
+    /// Writes blocks again that were read since they were written, as long as their share lasts. Those that can't be
+    /// kept are not: they are at the upstream.
     pub(crate) async fn keep_hot(self: &Arc<Self>, victim: &Life, entries: &[Entry]) {
         let now_ms = self.now_ms();
         let mut left = victim.geometry().segment_bytes() / KEEP_PART;

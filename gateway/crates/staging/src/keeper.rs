@@ -1,11 +1,12 @@
-//! Keeps segments ready to be appended to: unused ones, new ones while there is room, else those reclaimed from old blocks.
+//! Keeps segments ready to be appended to: unused ones, new ones while there is room, else those reclaimed from old
+//! blocks.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -25,11 +26,17 @@ const SEGMENTS_MANY: u64 = 8;
 /// How long no new file is tried after the disk was full.
 const FULL_FOR: Duration = Duration::from_secs(60);
 
+/// How long a reader is waited for before another segment is reclaimed. A caller may keep a read without going on with
+/// it.
+const LINGER_MAX: Duration = Duration::from_millis(20);
+
 /// The one task that begins and ends lives.
 pub(crate) struct Keeper {
     log: Arc<Log>,
     /// Files of segments that hold nothing.
     idle: Vec<(u32, Arc<File>)>,
+    /// Those of lives that have ended and that somebody still reads.
+    lingering: Vec<(u32, Arc<File>, Weak<Life>)>,
     /// Length of each segment's file, in bytes.
     files: BTreeMap<u32, u64>,
     /// Of the next life.
@@ -49,7 +56,7 @@ pub(crate) struct Stock {
 impl Keeper {
     pub(crate) fn new(log: Arc<Log>, stock: Stock) -> Self {
         let Stock { idle, files, next_sequence: sequence, gone } = stock;
-        Self { log, idle, files, sequence, full_since: None, gone }
+        Self { log, idle, lingering: Vec::new(), files, sequence, full_since: None, gone }
     }
 
     /// Runs until the log stops.
@@ -59,7 +66,13 @@ impl Keeper {
             if let Err(error) = self.look().await {
                 log.fail("making room", &error);
             }
-            if !log.is_signalled(log.signals.keeper.notified()).await {
+            let signal = async {
+                tokio::select! {
+                    () = log.signals.keeper.notified() => {}
+                    () = self.gone.notified() => {}
+                }
+            };
+            if !log.is_signalled(signal).await {
                 return;
             }
         }
@@ -112,6 +125,8 @@ impl Keeper {
     /// A life that has just begun. None where every segment holds what must stay.
     async fn next(&mut self) -> io::Result<Option<Arc<Life>>> {
         loop {
+            let gone = self.lingering.extract_if(.., |(_, _, life)| life.strong_count() == 0);
+            self.idle.extend(gone.map(|(number, file, _)| (number, file)));
             if let Some((number, file)) = self.idle.pop() {
                 let begun = self.begin(number, &file).await;
                 if begun.is_err() {
@@ -156,7 +171,9 @@ impl Keeper {
                 if !is_full || (self.files.len() as u64) < SEGMENTS_MIN {
                     return Err(error);
                 }
-                tracing::warn!(path = %self.log.settings.path.display(), segments = self.files.len(), "the disk of staging is full before its capacity is reached: it goes on with the segments that it has");
+                let path = self.log.settings.path.display();
+                let segments = self.files.len();
+                tracing::warn!(%path, segments, "the disk of staging is full before its capacity: it goes on with its segments");
                 self.full_since = Some(Instant::now());
                 Ok(false)
             }
@@ -218,8 +235,8 @@ impl Keeper {
 
     /// Ends a life, and begins the next one in its file; or removes the file, where it is not wanted any more.
     ///
-    /// What is dropped must not be found by a start once it may have changed: the life ends on the disk before its blocks
-    /// leave the table. What is found instead must not be older: all marks are on the disk before that.
+    /// What is dropped must not be found by a start once it may have changed: the life ends on the disk before its
+    /// blocks leave the table. What is found instead must not be older: all marks are on the disk before that.
     async fn reclaim(&mut self, victim: Arc<Life>) -> io::Result<Option<Arc<Life>>> {
         let number = victim.number();
         let records = self.log.records_of(&victim).await;
@@ -249,8 +266,16 @@ impl Keeper {
             self.files.remove(&number);
             return Ok(None);
         };
-        self.wait_until_gone(victim).await;
-        Ok(Some(self.add(header, &file)))
+        let life = Arc::downgrade(&victim);
+        drop(victim);
+        match tokio::time::timeout(LINGER_MAX, self.wait_until_gone(&life)).await {
+            Ok(()) => Ok(Some(self.add(header, &file))),
+            // It begins again, with a later sequence, when it is gone.
+            Err(_) => {
+                self.lingering.push((number, file, life));
+                Ok(None)
+            }
+        }
     }
 
     async fn remove_file(&self, number: u32) -> io::Result<()> {
@@ -259,9 +284,7 @@ impl Keeper {
     }
 
     /// Waits until nobody reads or writes the file for a life that has ended.
-    async fn wait_until_gone(&self, victim: Arc<Life>) {
-        let life = Arc::downgrade(&victim);
-        drop(victim);
+    async fn wait_until_gone(&self, life: &Weak<Life>) {
         while life.strong_count() > 0 {
             self.gone.notified().await;
         }

@@ -1,8 +1,8 @@
 //! The staging tier: blocks on local NVMe, in an append-only log of fixed-size segments.
 //!
 //! It is a cache of what the upstream has, and a buffer of what the upstream does not have yet. What [`Staging::put`]
-//! acknowledged survives a crash. Whatever is read is checked: its key in full, its checksums, that its segment still is the
-//! one it was written to; what fails is dropped and counted.
+//! acknowledged survives a crash. Whatever is read is checked: its key in full, its checksums, that its segment still
+//! is the one it was written to; what fails is dropped and counted.
 
 mod append;
 mod blocks;

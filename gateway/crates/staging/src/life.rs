@@ -15,8 +15,8 @@ use crate::format::{Geometry, PAGE_BYTES, version_of};
 use crate::io::{AlignedBuf, Io, Source};
 use crate::types::Version;
 
-/// A segment, as long as its records are these. Whoever reads or writes it holds this: only when nobody does, the file is
-/// written anew.
+/// A segment, as long as its records are these. Whoever reads or writes it holds this: only when nobody does, the file
+/// is written anew.
 pub(crate) struct Life {
     pub(crate) header: Header,
     pub(crate) file: Arc<File>,
@@ -228,8 +228,8 @@ impl Life {
         io.sync(&self.file).await
     }
 
-    /// Ends this life on the disk: `erase` writes over its header, or removes the file. Nothing of it is found by a start any
-    /// more once this returns, while everything can still be read by who holds it.
+    /// Ends this life on the disk: `erase` writes over its header, or removes the file. Nothing of it is found by a
+    /// start any more once this returns, while everything can still be read by who holds it.
     pub(crate) async fn erase(&self, erase: impl Future<Output = io::Result<()>>) -> io::Result<()> {
         let _writing = self.marks_io.lock().await;
         erase.await?;

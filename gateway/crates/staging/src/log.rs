@@ -169,7 +169,8 @@ impl Log {
         }
         let closed = async { self.seal_closed().await.and(self.flush_all().await) };
         if let Err(error) = closed.await {
-            tracing::warn!(path = %self.settings.path.display(), %error, "staging was not closed cleanly: the next start takes longer");
+            let path = self.settings.path.display();
+            tracing::warn!(%path, %error, "staging was not closed cleanly: the next start takes longer");
         }
         self.stop();
     }

@@ -19,9 +19,18 @@ const FLUSH_AFTER: Duration = Duration::from_millis(100);
 const FLUSHES_MAX: usize = 16;
 
 impl Log {
+    /// Whether nothing is known of a block: it neither is here, nor on its way, nor may a start find it. What is
+    /// offered of it must have been withdrawn.
+    pub(crate) fn is_without(&self, digest: Digest) -> bool {
+        let is_known = {
+            let appender = self.appender.lock();
+            appender.is_under_way(digest) || appender.ghosts.contains(&digest)
+        };
+        !is_known && !self.blocks.contains(digest)
+    }
+
     /// Takes a block out for good. Must not be dropped midway.
     pub(crate) async fn remove(&self, digest: Digest) -> Result<(), RemoveError> {
-        self.offers.withdraw(digest);
         self.hold(digest).await;
         let removed = self.remove_held(digest).await;
         self.unhold(digest);
@@ -50,8 +59,6 @@ impl Log {
 
     /// Notes for good that only a block's bytes hold. Must not be dropped midway.
     pub(crate) async fn amend(&self, digest: Digest) -> Result<(), RemoveError> {
-        // Its description is no longer what was offered.
-        self.offers.withdraw(digest);
         self.hold(digest).await;
         let amended = match self.blocks.amend(digest) {
             Some((life, change)) => life.flush(&self.io, change).await,

@@ -64,8 +64,8 @@ impl Offers {
         self.0.lock().in_hand.retain(|(_, other)| !Arc::ptr_eq(withdrawn, other));
     }
 
-    /// Withdraws what was offered of a block: it is not to take the place of anything that comes after this. What is already
-    /// on its way has an earlier version.
+    /// Withdraws what was offered of a block: it is not to take the place of anything that comes after this. What is
+    /// already on its way has an earlier version.
     pub(crate) fn withdraw(&self, digest: Digest) {
         let mut queue = self.0.lock();
         let Queue { waiting, bytes, in_hand } = &mut *queue;

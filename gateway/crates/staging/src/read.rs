@@ -122,14 +122,15 @@ impl Log {
         self.counters.io_errors.fetch_add(1, Ordering::Relaxed);
         let errors = self.reads.errors_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
         if errors >= ERRORS_MAX && !self.reads.are_off.swap(true, Ordering::AcqRel) {
-            tracing::warn!(path = %self.settings.path.display(), %error, "staging is not read any more: {errors} errors in a row");
+            let path = self.settings.path.display();
+            tracing::warn!(%path, %error, "staging is not read any more: {errors} errors in a row");
             self.turn_off(format!("reading: {error}"));
         }
         ReadError::Io(error.to_string())
     }
 
-    /// Reads a header. None where it is another block's, whose digest is the same; an error, and the record is gone, where it
-    /// is not what was written there.
+    /// Reads a header. None where it is another block's, whose digest is the same; an error, and the record is gone,
+    /// where it is not what was written there.
     fn record(&self, found: &Pinned, key: &BlockKey, header: &[u8]) -> Result<Option<Record>, ReadError> {
         match sound(found, header) {
             Some(record) => Ok((record.key == *key).then_some(record)),
@@ -140,8 +141,8 @@ impl Log {
         }
     }
 
-    /// What is to be said of a block that was read and is not sound. One that nobody else has gets a second chance: the disk
-    /// may have it right, and only this read was wrong.
+    /// What is to be said of a block that was read and is not sound. One that nobody else has gets a second chance: the
+    /// disk may have it right, and only this read was wrong.
     async fn damaged(&self, found: &Pinned, key: &BlockKey) -> ReadError {
         if found.place.is_pending() && self.is_sound(found, key).await {
             return ReadError::Io("what was read was not what is on the disk".to_owned());

@@ -31,8 +31,8 @@ const SEGMENTS_MAX: u64 = 16 << 10;
 /// The time by which blocks expire: the upstream's.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
-/// Is told which block (by digest) has come (true) or gone (false). Called while the block's entry is locked: it must be
-/// quick and must not call the log.
+/// Is told which block (by digest) has come (true) or gone (false). Called while the block's entry is locked: it must
+/// be quick and must not call the log.
 pub type Told = Arc<dyn Fn(Digest, bool) + Send + Sync>;
 
 /// The segment log on local NVMe. It is shared by `Arc`; dropping the last one without [`Self::close`] is as a crash:
@@ -45,8 +45,8 @@ impl Staging {
     /// Opens the log, or creates it. Blocks the thread while it looks through the segments; to be called within a tokio
     /// runtime, where the log's tasks run from then on.
     ///
-    /// `found` is shown each block that is there; `told` is told who comes and goes, of those found too. Returns what waits
-    /// for its upload, oldest first.
+    /// `found` is shown each block that is there; `told` is told who comes and goes, of those found too. Returns what
+    /// waits for its upload, oldest first.
     ///
     /// # Errors
     /// When another process has it, when the settings don't fit what is there, or when the directory can't be read.
@@ -159,6 +159,10 @@ impl Staging {
     /// When it can't be made durable: after a restart the block might be found again.
     pub async fn remove(&self, key: &BlockKey) -> Result<(), RemoveError> {
         let (log, digest) = (Arc::clone(&self.log), key.digest());
+        log.offers.withdraw(digest);
+        if log.is_without(digest) {
+            return Ok(());
+        }
         // A task: whoever asked may go, and half of it must not remain.
         self.log.whole(async move { log.remove(digest).await }).await
     }
@@ -169,6 +173,11 @@ impl Staging {
     /// When it can't be made durable.
     pub async fn amend(&self, key: &BlockKey) -> Result<(), RemoveError> {
         let (log, digest) = (Arc::clone(&self.log), key.digest());
+        // What was offered no longer is what it is.
+        log.offers.withdraw(digest);
+        if log.is_without(digest) {
+            return Ok(());
+        }
         self.log.whole(async move { log.amend(digest).await }).await
     }
 

@@ -154,7 +154,8 @@ pub enum PutError {
     Budget,
 }
 
-/// Why a staged block can't be read. It is not in the log any more, except after [`ReadError::Io`] and [`ReadError::NoRoom`].
+/// Why a staged block can't be read. It is not in the log any more, except after [`ReadError::Io`] and
+/// [`ReadError::NoRoom`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReadError {
     /// What lies there is not what was stored.

@@ -1,4 +1,5 @@
-//! What is left after a crash, and after worse: what was acknowledged is there, byte for byte, and nothing else passes for it.
+//! What is left after a crash, and after worse: what was acknowledged is there, byte for byte, and nothing else passes
+//! for it.
 
 mod common;
 
@@ -132,8 +133,8 @@ async fn damage_in_the_midst_loses_only_what_it_hit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_within_a_block_is_not_believed() {
-    // As whoever knows the format, but not the segment's nonce, would write it: a record of another log, with its segment's
-    // nonce, at every page of the block.
+    // As whoever knows the format, but not the segment's nonce, would write it: a record of another log, with its
+    // segment's nonce, at every page of the block.
     let other = crashed(async |log| {
         log.put("victim", b"forged", true).await.unwrap();
     })

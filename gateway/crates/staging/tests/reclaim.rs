@@ -2,7 +2,7 @@
 
 mod common;
 
-use blockgate_staging::{PutError, Settings};
+use blockgate_staging::{Operation, PutError, Settings};
 use common::{Opened, SEGMENT, bytes, copy, eventually, key, open, settings};
 
 /// Bytes of blocks in these tests: 6 to a segment.
@@ -24,7 +24,7 @@ async fn the_oldest_go_first() {
     let log = open(&small(dir.path())).await;
     fill(&log, "b", 100).await;
     assert!(!log.is_there("b0") && log.is_there("b99") && log.is_there("b94"));
-    assert_eq!(log.there.lock()[&key("b0").digest()], false);
+    assert!(!log.there.lock()[&key("b0").digest()]);
     let stats = log.staging.stats();
     assert!(stats.reclaimed_segments >= 12, "{stats:?}");
     assert_eq!(stats.rewritten_bytes, 0);
@@ -174,4 +174,26 @@ async fn a_smaller_capacity_drops_the_oldest() {
     eventually(|| bytes_of_files() <= 4 * SEGMENT).await;
     assert!(!log.is_there("b0"));
     log.put("new", &bytes(1, LEN), false).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_does_not_go_on_holds_up_nobody_and_reads_what_was_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = open(&small(dir.path())).await;
+    log.put("read", &bytes(1, LEN), false).await.unwrap();
+    log.faults.hold(Operation::Read);
+    let name = key("read");
+    let read = log.staging.read(&name, |len| log.arena.allocate(len));
+    let mut read = Box::pin(read);
+    assert!(futures::poll!(read.as_mut()).is_pending());
+    // Footers can't be read either: the table knows which blocks go.
+    log.faults.fail(Operation::Read, 0, 1000, 5);
+    log.faults.release();
+    fill(&log, "b", 60).await;
+    assert!(!log.is_there("read") && log.staging.stats().reclaimed_segments > 5);
+    let (_, block) = read.await.unwrap().unwrap();
+    assert!(block.as_slice() == bytes(1, LEN));
+    log.faults.heal();
+    fill(&log, "c", 30).await;
+    assert_eq!(log.get("c29").await, Some(bytes(29, LEN)));
 }

@@ -1,7 +1,7 @@
 //! How the log lies on the disk. Pure: bytes in, bytes out.
 //!
-//! A directory holds `LOCK` and segments, `segment-<number>.log`, files of one size that are used again and again. Integers are
-//! little-endian, a page is 4 KiB, every piece carries a CRC64NVME of itself. A segment is:
+//! A directory holds `LOCK` and segments, `segment-<number>.log`, files of one size that are used again and again.
+//! Integers are little-endian, a page is 4 KiB, every piece carries a CRC64NVME of itself. A segment is:
 //!
 //! | pages | what |
 //! | --- | --- |
@@ -10,10 +10,10 @@
 //! | most | [records](record), one after another: a header of whole pages, the block, padding to a page |
 //! | at the end, once it is full | the [footer](footer): what a start needs to know of each record |
 //!
-//! A segment lives many times. Each life has a nonce at random, which every piece names, so that neither what an earlier life
-//! left behind nor what a client put into a block can pass for a piece of this one; and a sequence, which grows over all lives of
-//! all segments. A record's [version](version_of) is the sequence of its segment and its place in it: versions grow in the order of
-//! the log, and nothing has to be kept to know them.
+//! A segment lives many times. Each life has a nonce at random, which every piece names, so that neither what an
+//! earlier life left behind nor what a client put into a block can pass for a piece of this one; and a sequence, which
+//! grows over all lives of all segments. A record's [version](version_of) is the sequence of its segment and its place
+//! in it: versions grow in the order of the log, and nothing has to be kept to know them.
 
 mod fields;
 pub(crate) mod footer;

@@ -34,8 +34,8 @@ pub(crate) const fn chunk_bytes(len_bytes: u64) -> u64 {
     if bytes < CHUNK_BYTES_MIN { CHUNK_BYTES_MIN } else { bytes }
 }
 
-/// The checksums of a block's beginnings, each a piece longer than the one before: the last is the whole block's, and any two
-/// neighbours check the piece between them.
+/// The checksums of a block's beginnings, each a piece longer than the one before: the last is the whole block's, and
+/// any two neighbours check the piece between them.
 pub(crate) fn checksums(bytes: &[u8]) -> Vec<Crc64> {
     let mut hasher = Crc64Hasher::default();
     let next = |piece: &[u8]| {

@@ -1,8 +1,8 @@
 //! What became of a segment's records: three bits for every place where a record can begin.
 //!
-//! Bits lie in sectors of 512 bytes, which disks write whole, each with a checksum of its own. They only ever go from 0 to 1, so
-//! that an old sector, left by a write that never happened, knows less and nothing wrong. All of it is there twice: a damaged
-//! sector is read from the other copy.
+//! Bits lie in sectors of 512 bytes, which disks write whole, each with a checksum of its own. They only ever go from 0
+//! to 1, so that an old sector, left by a write that never happened, knows less and nothing wrong. All of it is there
+//! twice: a damaged sector is read from the other copy.
 
 use std::ops::Range;
 

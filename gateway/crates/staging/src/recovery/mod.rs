@@ -1,8 +1,8 @@
 //! Finding again what was acknowledged.
 //!
-//! Segments are read by several threads, from their footers; those without, record by record. Then they are taken in one after
-//! another, the latest life first and each from its end: so the first record of a block that is met is its newest one, and
-//! decides: alive, it is the block; removed, there is none. All others are dead.
+//! Segments are read by several threads, from their footers; those without, record by record. Then they are taken in
+//! one after another, the latest life first and each from its end: so the first record of a block that is met is its
+//! newest one, and decides: alive, it is the block; removed, there is none. All others are dead.
 
 mod scan;
 
@@ -130,7 +130,8 @@ impl Recovery<'_> {
                     Ok(Segment::Empty(found)) => self.take_empty(opened, found)?,
                     Err(error) => {
                         self.damaged += 1;
-                        tracing::error!(path = %opened.path.display(), %error, "a staging segment can't be read: its blocks are missing, and it is left alone");
+                        let path = opened.path.display();
+                        tracing::error!(%path, %error, "a staging segment can't be read: its blocks are missing, it is left alone");
                     }
                 }
             }
@@ -176,7 +177,8 @@ impl Recovery<'_> {
         self.check(opened, &scanned)?;
         self.stock.next_sequence = self.stock.next_sequence.max(header.sequence + 1);
         if !scanned.damaged.is_empty() {
-            tracing::info!(path = %opened.path.display(), records = scanned.damaged.len(), "torn or damaged records at the end of a staging segment were left out");
+            let (path, records) = (opened.path.display(), scanned.damaged.len());
+            tracing::info!(%path, records, "torn or damaged records of a staging segment were left out");
         }
         if scanned.entries.is_empty() {
             self.idle(opened);
@@ -184,7 +186,8 @@ impl Recovery<'_> {
         }
         if !scanned.unknown.is_empty() {
             self.damaged += 1;
-            tracing::warn!(path = %opened.path.display(), "part of a staging segment's state is damaged: blocks that may have been removed are dropped");
+            let path = opened.path.display();
+            tracing::warn!(%path, "part of a staging segment's state is damaged: what may have been removed is dropped");
         }
         let is_odd = opened.bytes != header.geometry.segment_bytes();
         let Scanned { state, unknown, entries, is_sealed, .. } = scanned;
@@ -299,9 +302,9 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> 
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(items.len()));
     let run = || {
-        while let Some((index, item)) =
-            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, items.get(i)?)))
-        {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(index) else { return };
             let outcome = work(item);
             done.lock().push((index, outcome));
         }

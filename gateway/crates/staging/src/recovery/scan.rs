@@ -9,17 +9,17 @@ use blockgate_block::BlockKey;
 
 use crate::format::footer::{Entry, Trailer};
 use crate::format::header::{self, Found, Header};
-use crate::format::record::{self, HEADER_PAGES_MAX, Record};
+use crate::format::record::{self, Record};
 use crate::format::state::{self, State};
-use crate::format::{Flaw, Geometry, PAGE_BYTES, version_of};
+use crate::format::{Flaw, PAGE_BYTES, pages_of, version_of};
 use crate::io::AlignedBuf;
 use crate::life::offset;
 
-/// How far is looked for a next record where none begins: one may be damaged, and sound ones follow. Bytes.
-const LOOK_AHEAD_BYTES: u64 = 16 << 20;
+/// How far is looked for a next record where none begins: one may be damaged, and sound ones follow. 16 MiB.
+const LOOK_AHEAD_PAGES: u32 = 4096;
 
-/// Read at once while looking, in pages.
-const LOOK_PAGES: u32 = 256;
+/// Read at once while looking, 1 MiB.
+const WINDOW_PAGES: u32 = 256;
 
 /// A segment with a sound header.
 pub(crate) struct Scanned {
@@ -107,10 +107,11 @@ fn footer(file: &File, header: Header) -> io::Result<Result<Vec<Entry>, Flaw>> {
 /// Looks for records one after another. One is believed only if all of it is there: a crash leaves torn ones.
 fn walk(file: &File, scanned: &mut Scanned) -> io::Result<()> {
     scanned.is_sealed = false;
-    let geometry = scanned.header.geometry;
-    let mut page = geometry.first_record_page();
-    while let Some(found) = look(file, scanned.header, page)? {
-        match record_at(file, scanned.header, found)? {
+    let header = scanned.header;
+    let mut window = Window { file, pages: header.geometry.pages(), first: 0, bytes: Vec::new() };
+    let mut page = header.geometry.first_record_page();
+    while let Some(found) = look(&mut window, header, page)? {
+        match record_at(&mut window, header, found)? {
             Some(entry) => {
                 // Where the one before should have ended, nothing began that could be read.
                 scanned.damaged.extend((found != page).then_some(page));
@@ -127,45 +128,63 @@ fn walk(file: &File, scanned: &mut Scanned) -> io::Result<()> {
     Ok(())
 }
 
+/// Part of a file, so that small records are read many at once.
+struct Window<'a> {
+    file: &'a File,
+    /// Of the whole segment.
+    pages: u32,
+    first: u32,
+    bytes: Vec<u8>,
+}
+
+impl Window<'_> {
+    /// So many pages from `page` on, fewer where the file ends.
+    fn get(&mut self, page: u32, pages: u32) -> io::Result<&[u8]> {
+        let end = self.first + (self.bytes.len() / PAGE_BYTES) as u32;
+        if page < self.first || page + pages > end {
+            let wanted = pages.max(WINDOW_PAGES).min(self.pages.saturating_sub(page));
+            (self.first, self.bytes) = (page, read(self.file, page, wanted)?);
+        }
+        let start = (page - self.first) as usize * PAGE_BYTES;
+        let end = self.bytes.len().min(start + pages as usize * PAGE_BYTES);
+        Ok(self.bytes.get(start..end).unwrap_or_default())
+    }
+}
+
 /// The first page from `page` on where a record of this life may begin.
-fn look(file: &File, header: Header, page: u32) -> io::Result<Option<u32>> {
-    let ahead = u32::try_from(LOOK_AHEAD_BYTES / PAGE_BYTES as u64).unwrap_or(u32::MAX);
-    let end = page.saturating_add(ahead).min(header.geometry.pages());
-    let mut start = page;
-    // Most often it is right there.
-    let mut step = 1;
-    while start < end {
-        let bytes = read(file, start, step.min(end - start))?;
-        let begins =
-            |(at, page): &(u32, &[u8])| record::may_begin(page, header.nonce, version_of(header.sequence, *at));
-        if let Some((at, _)) = (start..).zip(bytes.chunks_exact(PAGE_BYTES)).find(begins) {
+fn look(window: &mut Window<'_>, header: Header, page: u32) -> io::Result<Option<u32>> {
+    let end = page.saturating_add(LOOK_AHEAD_PAGES).min(header.geometry.pages());
+    for at in page..end {
+        if record::may_begin(window.get(at, 1)?, header.nonce, version_of(header.sequence, at)) {
             return Ok(Some(at));
         }
-        start += step;
-        step = LOOK_PAGES;
     }
     Ok(None)
 }
 
 /// The record that begins at a page, if header and block are sound.
-fn record_at(file: &File, header: Header, page: u32) -> io::Result<Option<Entry>> {
-    let geometry = header.geometry;
-    let head = read(file, page, u32::from(HEADER_PAGES_MAX).min(geometry.pages() - page))?;
-    let Ok((place, record)) = Record::decode(&head) else { return Ok(None) };
-    let entry = record.entry(page, place.header_pages);
-    let is_sound =
-        is_its(place, header, page) && is_within(geometry, &entry) && is_payload_sound(file, &record, &entry)?;
-    Ok(is_sound.then_some(entry))
+fn record_at(window: &mut Window<'_>, header: Header, page: u32) -> io::Result<Option<Entry>> {
+    let Some(header_pages) = record::header_pages(window.get(page, 1)?) else { return Ok(None) };
+    let Ok((place, record)) = Record::decode(window.get(page, u32::from(header_pages))?) else { return Ok(None) };
+    let entry = record.entry(page, header_pages);
+    if !is_its(place, header, page) || u64::from(page) + entry.record_pages() > u64::from(header.geometry.pages()) {
+        return Ok(None);
+    }
+    let payload = window.get(page + u32::from(header_pages), payload_pages(&entry))?;
+    Ok(is_payload_sound(&record, payload).then_some(entry))
+}
+
+fn payload_pages(entry: &Entry) -> u32 {
+    // A length of 32 bits has fewer pages.
+    pages_of(u64::from(entry.len_bytes)) as u32
+}
+
+fn is_payload_sound(record: &Record, pages: &[u8]) -> bool {
+    pages.get(..record.len_bytes as usize).is_some_and(|bytes| record.is_sound(0, bytes))
 }
 
 fn is_its(place: record::Place, header: Header, page: u32) -> bool {
     place.nonce == header.nonce && place.version == version_of(header.sequence, page)
-}
-
-fn is_payload_sound(file: &File, record: &Record, entry: &Entry) -> io::Result<bool> {
-    let header_pages = u32::from(entry.header_pages);
-    let payload = read(file, entry.page + header_pages, entry.record_pages() as u32 - header_pages)?;
-    Ok(payload.get(..entry.len_bytes as usize).is_some_and(|bytes| record.is_sound(0, bytes)))
 }
 
 /// Reads a record that a footer lists. The error says what is wrong, and of which block where that is known.
@@ -177,9 +196,9 @@ pub(crate) fn read_record(file: &File, header: Header, entry: &Entry) -> Result<
     if !is_its(place, header, entry.page) || record.entry(entry.page, place.header_pages) != listed {
         return Err((Some(record.key), "its header is not that of the record that was written there".to_owned()));
     }
-    match is_payload_sound(file, &record, entry) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err((Some(record.key), "its bytes are not those of its checksum".to_owned())),
+    match read(file, entry.page + u32::from(entry.header_pages), payload_pages(entry)) {
+        Ok(pages) if is_payload_sound(&record, &pages) => Ok(()),
+        Ok(_) => Err((Some(record.key), "its bytes are not those of its checksum".to_owned())),
         Err(error) => Err((Some(record.key), error.to_string())),
     }
 }
@@ -189,8 +208,4 @@ pub(crate) fn key_of(file: &File, header: Header, entry: &Entry) -> Option<Block
     let head = read(file, entry.page, u32::from(entry.header_pages)).ok()?;
     let (place, record) = Record::decode(&head).ok()?;
     is_its(place, header, entry.page).then_some(record.key)
-}
-
-fn is_within(geometry: Geometry, entry: &Entry) -> bool {
-    u64::from(entry.page) + entry.record_pages() <= u64::from(geometry.pages())
 }

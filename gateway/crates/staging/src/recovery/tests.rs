@@ -11,7 +11,8 @@ use crate::life::offset;
 
 const BLOCKS: u64 = 1_000_000;
 
-/// A sealed segment with as many of the smallest blocks as it holds, of which only that is written which a start reads. How many.
+/// A sealed segment with as many of the smallest blocks as it holds, of which only that is written which a start reads.
+/// How many.
 fn write_segment(directory: &Path, geometry: Geometry, number: u32, first: u64) -> u64 {
     let header = Header { geometry, number, sequence: u64::from(number) + 1, nonce: [number as u8; 16], log: [1; 16] };
     let mut entries = Vec::new();
