@@ -72,6 +72,8 @@ pub(crate) struct Appender {
     pub(crate) ghosts: HashSet<Digest>,
     /// Why nothing is taken in just now.
     pub(crate) off: Option<String>,
+    /// It is off, and tried.
+    pub(crate) is_on_trial: bool,
     /// No segment could be had when one was wanted last.
     pub(crate) is_starved: bool,
     pub(crate) is_closing: bool,
@@ -84,8 +86,9 @@ struct Active {
 }
 
 impl Appender {
-    pub(crate) fn is_off(&self) -> bool {
-        self.off.is_some()
+    /// Whether the disk may be asked for another segment.
+    pub(crate) fn may_make_room(&self) -> bool {
+        self.off.is_none() || self.is_on_trial
     }
 
     /// Whether something can be taken in now.

@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -45,7 +46,23 @@ impl Log {
         self.probe().await?;
         // What was given up must not be found by a start before something newer is acknowledged.
         self.seal_closed().await?;
-        self.flush_all().await
+        self.flush_all().await?;
+        self.try_for_room().await
+    }
+
+    /// Whether there is a segment to go on with, or none for other reasons than the disk's.
+    async fn try_for_room(&self) -> io::Result<()> {
+        let mut looked = pin!(self.signals.looked.notified());
+        looked.as_mut().enable();
+        self.appender.lock().is_on_trial = true;
+        self.signals.keeper.notify_one();
+        self.is_signalled(looked).await;
+        let mut appender = self.appender.lock();
+        appender.is_on_trial = false;
+        if appender.ready.is_empty() && !appender.is_starved {
+            return Err(io::Error::other("no segment can be made ready"));
+        }
+        Ok(())
     }
 
     async fn probe(&self) -> io::Result<()> {

@@ -66,6 +66,7 @@ impl Keeper {
             if let Err(error) = self.look().await {
                 log.fail("making room", &error);
             }
+            log.signals.looked.notify_waiters();
             let signal = async {
                 tokio::select! {
                     () = log.signals.keeper.notified() => {}
@@ -79,7 +80,7 @@ impl Keeper {
     }
 
     async fn look(&mut self) -> io::Result<()> {
-        while !self.log.appender.lock().is_off() {
+        while self.log.appender.lock().may_make_room() {
             self.log.seal_closed().await?;
             self.shrink().await?;
             if !self.is_one_wanted() {

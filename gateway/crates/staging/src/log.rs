@@ -56,6 +56,8 @@ pub(crate) struct Signals {
     pub(crate) written: Notify,
     /// The keeper: a segment was taken, or could be reclaimed.
     pub(crate) keeper: Notify,
+    /// All who wait for the keeper to have looked.
+    pub(crate) looked: Notify,
     /// The flusher: something was marked.
     pub(crate) flusher: Notify,
     /// Who watches the disk: it failed.

@@ -6,10 +6,12 @@ mod common;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use blockgate_block::Crc64;
 use blockgate_staging::{OpenError, ReadError};
 use common::{Opened, SEGMENT, bytes, copy, key, open, settings, try_open};
+use parking_lot::Mutex;
 
 const PAGE: u64 = 4096;
 /// Two pages of header, two of state.
@@ -343,4 +345,41 @@ async fn other_settings_read_what_is_there() {
         fs::read_dir(left.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).collect();
     assert!(sizes.iter().sum::<u64>() <= other.capacity_bytes, "{sizes:?}");
     assert_eq!(sizes.iter().filter(|len| **len == SEGMENT).count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_the_moment_of_a_crash_what_was_acknowledged_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = Arc::new(open(&settings(dir.path(), 64)).await);
+    let acknowledged = Arc::new(Mutex::new(Vec::new()));
+    let writers: Vec<_> = (0..8u64)
+        .map(|writer| {
+            let (log, acknowledged) = (Arc::clone(&log), Arc::clone(&acknowledged));
+            tokio::spawn(async move {
+                for i in 0..25 {
+                    let seed = writer * 1000 + i;
+                    log.put(&format!("b{seed}"), &bytes(seed, 1 + seed as usize * 4 % 30_000), true).await.unwrap();
+                    acknowledged.lock().push(seed);
+                }
+            })
+        })
+        .collect();
+    while writers.iter().any(|writer| !writer.is_finished()) {
+        let left = tempfile::tempdir().unwrap();
+        let before = acknowledged.lock().clone();
+        copy(dir.path(), left.path());
+        let again = open(&settings(left.path(), 64)).await;
+        for seed in before {
+            let name = format!("b{seed}");
+            assert!(again.get(&name).await == Some(bytes(seed, 1 + seed as usize * 4 % 30_000)), "{name}");
+        }
+        // What was not acknowledged is whole, if it is there.
+        for block in &again.pending {
+            assert!(again.get(block.key.key()).await.is_some());
+        }
+        assert_eq!(again.staging.stats().corrupt, 0);
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
 }

@@ -160,6 +160,9 @@ async fn a_disk_that_is_full_from_the_start_is_off_until_there_is_room() {
         eventually(|| !log.staging.stats().is_on).await;
         log
     };
+    let tried = log.faults.seen(Operation::Allocate);
+    eventually(|| log.faults.seen(Operation::Allocate) > tried + 3).await;
+    assert!(!log.staging.stats().is_on, "the disk works, but gives no room");
     assert!(matches!(log.put("k", b"x", true).await, Err(PutError::Off(reason)) if reason.contains("space")));
     on_again(&log).await;
 }

@@ -22,7 +22,7 @@ pub(crate) fn settings(path: &Path, segments: u64) -> Settings {
         path: path.to_owned(),
         capacity_bytes: segments * SEGMENT,
         segment_bytes: SEGMENT,
-        engine: Engine::Threads,
+        engine: Engine::Auto,
         daily_write_bytes: None,
         pending_bytes_max: u64::MAX,
         probe_every: Duration::from_millis(10),
