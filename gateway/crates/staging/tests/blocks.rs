@@ -1,5 +1,7 @@
 //! What is put is there, and is what it was; also after a restart.
 
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 mod common;
 
 use blockgate_staging::{Bytes4k, PutError};

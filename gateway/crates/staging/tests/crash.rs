@@ -1,6 +1,8 @@
 //! What is left after a crash, and after worse: what was acknowledged is there, byte for byte, and nothing else passes
 //! for it.
 
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 mod common;
 
 use std::fs::{self, OpenOptions};

@@ -1,5 +1,7 @@
 //! A disk that fails: nothing acknowledged is lost, nothing else is served, and it comes back.
 
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 mod common;
 
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! What operators see of a log that is not open.
 
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 mod common;
 
 use std::os::unix::fs::FileExt;

@@ -1,5 +1,7 @@
 //! Blocks that are staged if they can be.
 
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 mod common;
 
 use blockgate_staging::{Operation, PutError, Settings};

@@ -1,5 +1,7 @@
 //! A full log makes room: for what, and of what.
 
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 mod common;
 
 use blockgate_staging::{Operation, PutError, Settings};
