@@ -24,12 +24,18 @@ const WRITES_MAX: usize = 8;
 #[derive(Default)]
 pub(crate) struct Offers(Mutex<Queue>);
 
-#[derive(Default)]
 struct Queue {
     waiting: VecDeque<Offered>,
     bytes: u64,
+    bytes_max: u64,
     /// Taken from the queue: it can still be withdrawn.
     in_hand: Vec<(Digest, Withdrawn)>,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), bytes: 0, bytes_max: OFFER_BYTES_MAX, in_hand: Vec::new() }
+    }
 }
 
 /// Whether something newer of the block came meanwhile.
@@ -41,10 +47,15 @@ struct Offered {
 }
 
 impl Offers {
+    /// Lets no more than `bytes` wait.
+    pub(crate) fn bound(&self, bytes: u64) {
+        self.0.lock().bytes_max = bytes.min(OFFER_BYTES_MAX);
+    }
+
     fn push(&self, block: NewBlock) -> bool {
         let mut queue = self.0.lock();
         let bytes = len_bytes(&block);
-        if queue.waiting.len() >= OFFERS_MAX || queue.bytes + bytes > OFFER_BYTES_MAX {
+        if queue.waiting.len() >= OFFERS_MAX || queue.bytes + bytes > queue.bytes_max {
             return false;
         }
         queue.bytes += bytes;
@@ -68,7 +79,7 @@ impl Offers {
     /// already on its way has an earlier version.
     pub(crate) fn withdraw(&self, digest: Digest) {
         let mut queue = self.0.lock();
-        let Queue { waiting, bytes, in_hand } = &mut *queue;
+        let Queue { waiting, bytes, in_hand, .. } = &mut *queue;
         waiting.retain(|offered| {
             let stays = offered.block.key.digest() != digest;
             *bytes -= if stays { 0 } else { len_bytes(&offered.block) };

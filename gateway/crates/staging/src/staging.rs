@@ -119,6 +119,11 @@ impl Staging {
         self.log.offer(block);
     }
 
+    /// Lets offers that wait to be written keep no more than so many bytes in memory.
+    pub fn bound_offers(&self, bytes: u64) {
+        self.log.offers.bound(bytes);
+    }
+
     /// What is known of a block without the disk.
     #[must_use]
     pub fn find(&self, digest: Digest) -> Option<Staged> {

@@ -25,11 +25,14 @@ use crate::staged::{self, Silence};
 use crate::tiers::Tiers;
 use crate::uploads::Uploads;
 use crate::writeback::Queue;
-use crate::{BucketPolicies, BucketPolicy, Limits, Result, StagingStats, StoreError, StoreParts};
+use crate::{BucketPolicies, BucketPolicy, Limits, Result, StoreError, StoreParts};
 
 /// How long a bucket is believed to be there before a block is acknowledged that is not yet at the upstream.
 const BUCKET_BELIEVED: Duration = Duration::from_secs(60);
 const BUCKETS_BELIEVED_MAX: u64 = 10_000;
+
+/// The part of the arena, one in so many, that blocks may take which wait to be staged.
+const OFFERED_DIVISOR: u64 = 8;
 
 /// Heap is handed out in pieces of this size.
 const HEAP_UNIT_BYTES: u64 = 64 << 10;
@@ -84,6 +87,10 @@ impl Core {
 
     fn of(parts: StoreParts, limits: Limits, index: Arc<Index>, staging: Option<Arc<Staging>>) -> Arc<Self> {
         let StoreParts { upstream, arena, index_entries: _, negative_ttl, policies, metrics } = parts;
+        if let Some(staging) = &staging {
+            // They keep their slots, also when memory would give them to others.
+            staging.bound_offers(arena.stats().capacity_bytes / OFFERED_DIVISOR);
+        }
         let observed: Arc<dyn Upstream> = Arc::new(Observed::new(upstream, metrics.clone()));
         let clock = Arc::clone(&observed);
         let tiers = Tiers::new(arena, staging, index, limits.info_bytes, move || clock.now());
@@ -148,50 +155,6 @@ impl Core {
         });
         gauge("blockgate_upload_lag_seconds", "How long the oldest staged block has waited for its upload.", |core| {
             core.upload_lag_seconds()
-        });
-    }
-
-    /// The same of staging, where there is one.
-    fn show_staging(&self) {
-        let Some(staging) = self.staging() else { return };
-        let show = |name, help, read: fn(&StagingStats) -> u64| {
-            let staging = Arc::downgrade(staging);
-            let read = move || staging.upgrade().map_or(0, |staging| read(&staging.stats()));
-            #[allow(clippy::cast_precision_loss)] // exact up to 2^53
-            self.metrics.observe(name, help, move || read() as f64);
-        };
-        show("blockgate_staging_on", "1 while staging takes blocks in.", |stats| u64::from(stats.is_on));
-        show("blockgate_staging_blocks", "Blocks in staging.", |stats| stats.blocks);
-        show("blockgate_staging_block_bytes", "Bytes of blocks in staging.", |stats| stats.block_bytes);
-        show("blockgate_staging_pending_blocks", "Staged blocks that the upstream does not have yet.", |stats| {
-            stats.pending_blocks
-        });
-        show(
-            "blockgate_staging_pending_bytes",
-            "Bytes of staged blocks that the upstream does not have yet.",
-            |stats| stats.pending_bytes,
-        );
-        show("blockgate_staging_capacity_bytes", "Most bytes of segments.", |stats| stats.capacity_bytes);
-        show("blockgate_staging_used_bytes", "Bytes of segments that hold blocks.", |stats| stats.used_bytes);
-        show("blockgate_staging_table_bytes", "Memory taken by the table of staged blocks.", |stats| stats.table_bytes);
-        show("blockgate_staging_written_bytes_total", "Bytes written for blocks that were staged.", |stats| {
-            stats.written_bytes
-        });
-        show("blockgate_staging_rewritten_bytes_total", "Bytes written again when segments were reclaimed.", |stats| {
-            stats.rewritten_bytes
-        });
-        show("blockgate_staging_reclaimed_segments_total", "Segments reclaimed.", |stats| stats.reclaimed_segments);
-        show("blockgate_staging_commits_total", "Group commits.", |stats| stats.commits);
-        show("blockgate_staging_corrupt_total", "Staged blocks dropped because their bytes were wrong.", |stats| {
-            stats.corrupt
-        });
-        show(
-            "blockgate_staging_refused_total",
-            "Blocks not staged: for the write budget, for want of room, or while off.",
-            |stats| stats.refused,
-        );
-        show("blockgate_staging_io_errors_total", "Reads and writes of the staging disk that failed.", |stats| {
-            stats.io_errors
         });
     }
 

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod buckets;
 mod chain;
 mod commits;
 mod conditions;
@@ -43,9 +44,7 @@ use std::time::Duration;
 use blockgate_block::{Arena, BlockKey, KeyList, RESERVED_PREFIX, Tier};
 use blockgate_telemetry::Metrics;
 use blockgate_tier::memory::MemoryStats;
-use blockgate_upstream::{
-    BucketInfo, ListPage, ListRequest, PartList, Payload, UploadList, UploadListRequest, Upstream, UpstreamError,
-};
+use blockgate_upstream::{ListPage, ListRequest, PartList, Payload, UploadList, UploadListRequest, Upstream};
 
 pub use blockgate_staging::{
     Engine as StagingEngine, OpenError as StagingError, Settings as StagingSettings, Stats as StagingStats,
@@ -98,42 +97,6 @@ impl Store {
     #[must_use]
     pub fn with_limits(parts: StoreParts, limits: Limits) -> Arc<Self> {
         Arc::new(Self { core: Core::new(parts, limits) })
-    }
-
-    /// A store over a staging tier, whose directory is read: blocks the thread meanwhile. What is staged there is known from
-    /// the start. Must be called within a tokio runtime, off its own threads.
-    ///
-    /// # Errors
-    /// Where the staging directory can't be used.
-    pub fn open(parts: StoreParts, staging: StagingSettings) -> std::result::Result<Arc<Self>, StagingError> {
-        let limits = Limits::for_arena(parts.arena.stats().capacity_bytes);
-        Self::open_with_limits(parts, limits, staging)
-    }
-
-    /// The same with other limits.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub fn open_with_limits(
-        parts: StoreParts,
-        limits: Limits,
-        staging: StagingSettings,
-    ) -> std::result::Result<Arc<Self>, StagingError> {
-        Ok(Arc::new(Self { core: Core::with_staging(parts, limits, staging)? }))
-    }
-
-    /// How the staging tier stands; none where there is none.
-    #[must_use]
-    pub fn staging_stats(&self) -> Option<StagingStats> {
-        self.core.staging().map(|staging| staging.stats())
-    }
-
-    /// Ends the staging tier well, so that the next start is quick. To be called last: nothing is staged afterwards.
-    pub async fn close(&self) {
-        self.core.writeback.close();
-        if let Some(staging) = self.core.staging() {
-            staging.close().await;
-        }
     }
 
     /// The shared store, its calls timed and counted.
@@ -408,46 +371,5 @@ impl Store {
             return self.core.upstream.head_bucket(bucket).await.map(|_| UploadList::default()).map_err(Into::into);
         }
         Ok(self.core.upstream.list_uploads(bucket, request).await?)
-    }
-
-    /// All buckets in order of name.
-    ///
-    /// # Errors
-    /// Only the upstream's.
-    pub async fn list_buckets(&self) -> Result<Vec<BucketInfo>> {
-        Ok(self.core.upstream.list_buckets().await?)
-    }
-
-    /// Creates a bucket.
-    ///
-    /// # Errors
-    /// Only the upstream's.
-    pub async fn create_bucket(&self, bucket: &str) -> Result<()> {
-        Ok(self.core.upstream.create_bucket(bucket).await?)
-    }
-
-    /// Removes an empty bucket.
-    ///
-    /// # Errors
-    /// Only the upstream's. Blocks that wait for their upload count: staged ones make it
-    /// [`blockgate_upstream::UpstreamError::BucketNotEmpty`], others are waited for.
-    pub async fn delete_bucket(&self, bucket: &str) -> Result<()> {
-        if self.core.writeback.has_any_of(bucket) {
-            return Err(StoreError::Upstream(UpstreamError::BucketNotEmpty));
-        }
-        if self.core.backlog.bytes() > 0 && self.core.policy(bucket).is_kv() {
-            self.core.backlog.drained().await;
-        }
-        self.core.buckets.invalidate(bucket);
-        self.core.buckets_seen.invalidate(bucket);
-        Ok(self.core.upstream.delete_bucket(bucket).await?)
-    }
-
-    /// Whether a bucket is there.
-    ///
-    /// # Errors
-    /// Only the upstream's.
-    pub async fn head_bucket(&self, bucket: &str) -> Result<BucketInfo> {
-        Ok(self.core.upstream.head_bucket(bucket).await?)
     }
 }

@@ -29,6 +29,8 @@ pub struct Limits {
     pub between_chunks: Duration,
     /// Longest wait for the staging disk; then the upstream is asked.
     pub staging_answer: Duration,
+    /// How long a disk that did not answer is not asked again: one read in so long waits for it, not every one.
+    pub staging_silence: Duration,
     /// Bytes that were acknowledged and are not yet at the upstream (`write = "async"`); over it, PUTs go through.
     pub pending_bytes: u64,
     /// How many blocks are uploaded at the same time after they were acknowledged: the rest of the machine is for requests.
@@ -68,6 +70,7 @@ impl Limits {
             first_byte: Duration::from_secs(10),
             between_chunks: Duration::from_secs(10),
             staging_answer: Duration::from_secs(2),
+            staging_silence: Duration::from_secs(5),
             pending_bytes: capacity_bytes / 4,
             uploads_at_once: 8,
             upload_patience: Duration::from_secs(60 * 60),

@@ -21,9 +21,6 @@ use crate::keys::Reading;
 use crate::read::no_answer;
 use crate::{Body, BucketPolicy, ReadRequest, Result, Served, StoreError};
 
-/// How long a disk that did not answer is not asked again: one read in so many seconds waits for it, not every one.
-const SILENCE: Duration = Duration::from_secs(5);
-
 /// Since when a disk does not answer.
 #[derive(Default)]
 pub(crate) struct Silence(Mutex<Option<Instant>>);
@@ -33,8 +30,8 @@ impl Silence {
         *self.0.lock() = Some(Instant::now());
     }
 
-    fn lasts(&self) -> bool {
-        self.0.lock().is_some_and(|since| since.elapsed() < SILENCE)
+    fn lasts(&self, longest: Duration) -> bool {
+        self.0.lock().is_some_and(|since| since.elapsed() < longest)
     }
 }
 
@@ -121,7 +118,7 @@ impl Core {
     /// The log, if it has something under this key's digest and answers.
     fn staging_of(&self, key: &BlockKey) -> Option<&Arc<Staging>> {
         self.tiers().staged(key)?;
-        self.staging().filter(|_| !self.silence.lasts())
+        self.staging().filter(|_| !self.silence.lasts(self.limits.staging_silence))
     }
 
     /// What the log answers in time. A disk that fails fails no read: whatever is wrong is counted, and the upstream is asked.
@@ -132,7 +129,8 @@ impl Core {
     ) -> std::result::Result<Option<T>, ReadError> {
         let Ok(answer) = timeout(self.limits.staging_answer, reading).await else {
             self.metrics.limit_hit("staging.answer");
-            tracing::warn!("the staging disk does not answer; it is left alone for {} s", SILENCE.as_secs());
+            let pause = self.limits.staging_silence;
+            tracing::warn!(?pause, "the staging disk does not answer and is left alone for a while");
             self.silence.begin();
             return Ok(None);
         };
@@ -149,9 +147,12 @@ impl Core {
 
     /// What a staged block is by what this gateway knows; none where only the upstream can say.
     ///
-    /// A description that came from a write or from the upstream is newer than the log's. One whose time is over may have
-    /// been renewed through another gateway; but of a block that waits for its upload nobody else knows.
+    /// Of a block that waits for its upload nobody else knows. Else a description that came from a write or from the upstream is
+    /// newer than the log's, and one whose time is over may have been renewed through another gateway.
     fn believed(&self, key: &BlockKey, entry: &Entry) -> Option<Arc<ObjectInfo>> {
+        if entry.staged.pending && !entry.staged.amended {
+            return Some(Arc::clone(&entry.info));
+        }
         let known = match self.tiers().info(key) {
             Some(known) if !is_of_bytes(&known.info, entry) => {
                 self.drop_staged(key, entry.staged);
@@ -160,7 +161,7 @@ impl Core {
             known => known.map(|known| known.info),
         };
         let info = known.or_else(|| (!entry.staged.amended).then(|| Arc::clone(&entry.info)))?;
-        (entry.staged.pending || !is_expired(&info, self.upstream.now())).then_some(info)
+        (!is_expired(&info, self.upstream.now())).then_some(info)
     }
 
     /// Asks the upstream what a staged block is. None where it has other bytes.
@@ -173,6 +174,10 @@ impl Core {
         let head = timeout(self.limits.first_byte, self.upstream.head(key.bucket(), key.key(), &any)).await;
         match head.unwrap_or_else(|_| Err(no_answer())) {
             Ok(info) if is_of_bytes(&info, entry) => Ok(Some(Arc::new(info))),
+            // Whether it was uploaded is not known, but nobody has stored a newer one.
+            Ok(there) if entry.staged.pending && there.last_modified < entry.info.last_modified => {
+                Ok(Some(Arc::clone(&entry.info)))
+            }
             Ok(_) => {
                 self.drop_staged(key, entry.staged);
                 Ok(None)

@@ -21,8 +21,8 @@ async fn warm(host: &Host, blocks: usize) -> Rig {
     let rig = host.start().await;
     for n in 0..blocks {
         rig.put(&format!("k{n}"), &block(n)).await;
+        staged(&rig, n as u64 + 1).await;
     }
-    staged(&rig, blocks as u64).await;
     host.restart(rig).await
 }
 
@@ -147,6 +147,39 @@ async fn damage_during_an_outage_is_a_miss() {
     rig.double.outage.store(true, Ordering::SeqCst);
     assert_eq!(missed(rig.get("k0").await), MissReason::UpstreamUnavailable);
     same(rig.bytes("k1").await, block(1));
+}
+
+#[tokio::test]
+async fn a_file_that_is_cut_while_it_is_in_use_costs_no_read() {
+    let host = Host::new();
+    let rig = warm(&host, 2).await;
+    for path in host.segments() {
+        std::fs::File::options().write(true).open(path).unwrap().set_len(4096).unwrap();
+    }
+    let first_bytes = rig.store.get(&named("k0"), range(0, 9)).await.unwrap();
+    assert_eq!(first_bytes.tier, Tier::Upstream);
+    same(read(first_bytes).await.unwrap(), &block(0)[..10]);
+    same(rig.bytes("k1").await, block(1));
+}
+
+#[tokio::test]
+async fn a_disk_that_does_not_answer_is_left_alone() {
+    let mut host = Host::new();
+    drop(warm(&host, 20).await);
+    host.limits.staging_answer = Duration::ZERO;
+    host.limits.staging_silence = Duration::from_secs(3600);
+    let rig = host.start().await;
+    let given_up = || rig.metric(r#"blockgate_limits_hit_total{limit="staging.answer"}"#);
+    let mut from_upstream = 0;
+    for n in 0..20 {
+        let was_given_up = given_up() > 0;
+        let served = rig.get(&format!("k{n}")).await.unwrap();
+        assert!(served.tier == Tier::Upstream || !was_given_up);
+        from_upstream += u32::from(served.tier == Tier::Upstream);
+        same(read(served).await.unwrap(), block(n));
+    }
+    assert!(from_upstream > 0);
+    assert_eq!(given_up(), 1, "one of them waited for it");
 }
 
 #[tokio::test]
