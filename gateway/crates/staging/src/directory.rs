@@ -13,6 +13,17 @@ use crate::types::OpenError;
 /// Locked by who has the log.
 pub(crate) const LOCK: &str = "LOCK";
 
+/// Makes the directory of a log, if it is not there, so that a power cut leaves it there.
+pub(crate) fn create(directory: &Path) -> io::Result<()> {
+    let missing: Vec<_> = directory.ancestors().take_while(|path| !path.exists()).collect();
+    fs::create_dir_all(directory)?;
+    for parent in missing.iter().filter_map(|path| path.parent()) {
+        // That of a relative name is where the process is.
+        sync(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })?;
+    }
+    Ok(())
+}
+
 /// Where segment `number` is.
 pub(crate) fn segment_path(directory: &Path, number: u32) -> PathBuf {
     directory.join(format!("segment-{number:08x}.log"))
@@ -80,5 +91,27 @@ fn take(file: &File, directory: &Path) -> Result<(), OpenError> {
         Ok(()) => Ok(()),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(OpenError::InUse(directory.to_owned())),
         Err(error) => Err(OpenError::Io { path: directory.join(LOCK), source: error.into() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_made_and_only_segments_are_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b/c");
+        create(&path).unwrap();
+        create(&path).unwrap();
+        for name in ["segment-0000000a.log", "segment-0000000A.log", "segment-1.log", "segment-00000001.log.old", LOCK]
+        {
+            File::create(path.join(name)).unwrap();
+        }
+        assert_eq!(segments(&path).unwrap(), [10]);
+        let lock = lock(&path).unwrap();
+        assert!(matches!(lock_existing(&path), Err(OpenError::InUse(_))));
+        drop(lock);
+        assert!(lock_existing(&path).unwrap().is_some() && lock_existing(dir.path()).unwrap().is_none());
     }
 }

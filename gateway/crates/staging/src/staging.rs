@@ -1,7 +1,6 @@
 //! The log as the store sees it.
 
 use std::fmt;
-use std::fs;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -76,7 +75,7 @@ impl Staging {
         let geometry = check(&settings)?;
         let runtime = Handle::try_current().map_err(|error| OpenError::Settings(error.to_string()))?;
         let failed = |source| OpenError::Io { path: settings.path.clone(), source };
-        fs::create_dir_all(&settings.path).map_err(failed)?;
+        directory::create(&settings.path).map_err(failed)?;
         let lock = directory::lock(&settings.path)?;
         let blocks = Blocks::new(told);
         let recovered = recovery::recover(&settings.path, geometry, &blocks, found)?;
