@@ -6,6 +6,9 @@
 //! Who changes a key at the upstream meanwhile holds its write lock, and either lets what waits go up first ([`Core::settle`]:
 //! operations that go by what the upstream says), or keeps it down ([`Core::unstage`]: those that replace or remove it). An
 //! upload under way is waited for in both cases, so that none arrives after what came after it.
+//!
+//! That a block was uploaded is noted in the log a moment later. What a crash keeps from being noted goes up again, if by then
+//! the upstream has nothing under its key: so a delete through another gateway within that moment is undone.
 
 mod listing;
 mod put;

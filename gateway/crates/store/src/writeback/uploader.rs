@@ -56,6 +56,11 @@ impl From<UpstreamError> for Failure {
     }
 }
 
+/// The gateway's own doing, and over soon.
+fn no_room() -> Failure {
+    Failure::Outage(UpstreamError::Unavailable(ReadError::NoRoom.to_string()))
+}
+
 fn name_of(outcome: &Outcome) -> &'static str {
     match outcome {
         Ok(Done::Uploaded(_)) => "ok",
@@ -201,15 +206,24 @@ impl Core {
             return Ok(Ok(held.bytes.to_bytes()));
         }
         let Some(staging) = self.staging() else { return Ok(Err("there is no staging".into())) };
-        match staging.read(&block.key, |len_bytes| self.tiers().allocate(len_bytes)).await {
-            Ok(Some((entry, bytes))) if entry.staged.version == block.version => Ok(Ok(bytes.to_bytes())),
+        let read = match staging.read(&block.key, |len_bytes| self.tiers().allocate(len_bytes)).await {
+            Err(ReadError::NoRoom) => {
+                let len_bytes = block.info.size_bytes;
+                let room = self.heap.room_for(len_bytes, self.limits.heap_wait).await.map_err(|_| no_room())?;
+                let read = staging.read_range(&block.key, 0..len_bytes).await;
+                read.map(|found| found.map(|(entry, bytes)| (entry, room.keep(bytes))))
+            }
+            read => read.map(|found| found.map(|(entry, bytes)| (entry, bytes.to_bytes()))),
+        };
+        match read {
+            Ok(Some((entry, bytes))) if entry.staged.version == block.version => Ok(Ok(bytes)),
             Ok(Some(_)) => Err(Failure::Overtaken),
             Ok(None) => Ok(Err("staging does not have it any more".into())),
             Err(ReadError::Corrupt) => {
                 self.metrics.corrupt(Tier::Staging.as_str());
                 Ok(Err(ReadError::Corrupt.to_string()))
             }
-            Err(ReadError::NoRoom) => Err(Failure::Outage(UpstreamError::Unavailable(ReadError::NoRoom.to_string()))),
+            Err(ReadError::NoRoom) => Err(no_room()),
             Err(error @ ReadError::Io(_)) => Err(Failure::Unreadable(error.to_string())),
         }
     }
