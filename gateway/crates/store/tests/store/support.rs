@@ -1,12 +1,13 @@
 //! Stores to test with, and short ways to use them.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use blockgate_block::{Arena, Attributes, BlockKey, Crc64, KeyList, MissReason};
 use blockgate_store::{
-    Body, BucketPolicies, BucketPolicy, Limits, Mode, OnUpstreamError, RangeSpec, ReadRequest, Result, Served, Store,
-    StoreError, StoreParts, WriteMode, WriteRequest, Written,
+    Body, BucketPolicies, BucketPolicy, Limits, Mode, OnUpstreamError, RangeSpec, ReadRequest, Result, Served,
+    StagingEngine, StagingError, StagingSettings, Store, StoreError, StoreParts, WriteMode, WriteRequest, Written,
 };
 use blockgate_telemetry::Metrics;
 use blockgate_upstream::{BodyError, ByteStream, Payload, Upstream};
@@ -45,6 +46,7 @@ pub fn policies() -> BucketPolicies {
     };
     let rules = [
         ("async", with(&|p| p.write = WriteMode::Async)),
+        ("back", with(&|p| p.write = WriteMode::Back)),
         ("no-such-async", with(&|p| p.write = WriteMode::Async)),
         ("past", with(&|p| p.mode = Mode::Passthrough)),
         ("strict", with(&|p| p.require_fingerprint = true)),
@@ -77,15 +79,42 @@ pub fn store_on(
     negative_ttl: Duration,
     metrics: Metrics,
 ) -> Arc<Store> {
-    let parts = StoreParts {
+    Store::with_limits(parts_on(upstream, arena_bytes, negative_ttl, metrics), limits)
+}
+
+pub fn parts_on(upstream: Arc<dyn Upstream>, arena_bytes: u64, negative_ttl: Duration, metrics: Metrics) -> StoreParts {
+    StoreParts {
         upstream,
         arena: Arena::new(arena_bytes).unwrap(),
         index_entries: 10_000,
         negative_ttl,
         policies: policies(),
         metrics,
-    };
-    Store::with_limits(parts, limits)
+    }
+}
+
+/// A log in this directory.
+pub fn staging_in(path: &Path, segment_bytes: u64) -> StagingSettings {
+    StagingSettings {
+        path: path.to_owned(),
+        capacity_bytes: 16 * segment_bytes,
+        segment_bytes,
+        engine: StagingEngine::Auto,
+        daily_write_bytes: None,
+        pending_bytes_max: 8 * segment_bytes,
+        probe_every: Duration::from_secs(5),
+    }
+}
+
+/// Opens a store, once the gateway before it has let go of the log, which it does with the last thing that was under way.
+pub async fn open_after(mut open: impl FnMut() -> std::result::Result<Arc<Store>, StagingError>) -> Arc<Store> {
+    loop {
+        match open() {
+            Ok(store) => return store,
+            Err(StagingError::InUse(_)) => tokio::time::sleep(Duration::from_millis(1)).await,
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 impl Rig {

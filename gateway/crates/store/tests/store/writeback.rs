@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use blockgate_block::{Arena, MissReason, Tier};
+use blockgate_block::{MissReason, Tier};
 use blockgate_store::{
-    BucketPolicies, BucketPolicy, ChainRequest, CopyObject, Limits, StagingEngine, StagingError, StagingSettings,
-    Store, StoreError, StoreParts, WriteMode, WriteRequest,
+    BucketPolicies, BucketPolicy, ChainRequest, CopyObject, Limits, StagingSettings, Store, StoreError, StoreParts,
+    WriteMode, WriteRequest,
 };
 use blockgate_telemetry::Metrics;
 use blockgate_upstream::{Conditions, ListEntry, ListRequest, Payload, Upstream, UpstreamError};
@@ -51,46 +51,22 @@ pub fn one_at_a_time() -> Setup {
 const SEGMENT_BYTES: u64 = 4 << 20;
 
 async fn open(double: &Arc<Double>, disk: &TempDir, setup: &Setup) -> Rig {
-    loop {
-        let metrics = Metrics::new();
-        match try_open(double, disk, setup, &metrics) {
-            Ok(store) => return Rig { double: Arc::clone(double), store, metrics },
-            // The log of the gateway before it goes with the last thing that was under way.
-            Err(StagingError::InUse(_)) => {
-                double.release();
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
-}
-
-fn try_open(
-    double: &Arc<Double>,
-    disk: &TempDir,
-    setup: &Setup,
-    metrics: &Metrics,
-) -> std::result::Result<Arc<Store>, StagingError> {
-    let upstream: Arc<dyn Upstream> = Arc::new(Handle(Arc::clone(double)));
+    let metrics = Metrics::new();
     let policy = BucketPolicy { write: WriteMode::Back, max_block_bytes: BLOCK_MAX as u64, ..BucketPolicy::default() };
-    let parts = StoreParts {
-        upstream,
-        arena: Arena::new(setup.arena_bytes).unwrap(),
-        index_entries: 10_000,
-        negative_ttl: Duration::from_secs(3600),
-        policies: BucketPolicies::new(Vec::new(), policy),
-        metrics: metrics.clone(),
-    };
-    let staging = StagingSettings {
-        path: disk.path().join("staging"),
-        capacity_bytes: 16 * SEGMENT_BYTES,
-        segment_bytes: SEGMENT_BYTES,
-        engine: StagingEngine::Auto,
-        daily_write_bytes: None,
-        pending_bytes_max: setup.pending_bytes_max,
-        probe_every: Duration::from_secs(5),
-    };
-    Store::open_with_limits(parts, setup.limits.clone(), staging)
+    let opened = open_after(|| {
+        let upstream: Arc<dyn Upstream> = Arc::new(Handle(Arc::clone(double)));
+        let parts = StoreParts {
+            policies: BucketPolicies::new(Vec::new(), policy.clone()),
+            ..parts_on(upstream, setup.arena_bytes, Duration::from_secs(3600), metrics.clone())
+        };
+        let staging = StagingSettings {
+            pending_bytes_max: setup.pending_bytes_max,
+            ..staging_in(&disk.path().join("staging"), SEGMENT_BYTES)
+        };
+        double.release();
+        Store::open_with_limits(parts, setup.limits.clone(), staging)
+    });
+    Rig { double: Arc::clone(double), store: opened.await, metrics }
 }
 
 pub async fn back() -> Back {

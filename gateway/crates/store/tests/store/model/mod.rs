@@ -1,6 +1,7 @@
 //! Random operations through two gateways against a simple reference: nothing is ever served or claimed that the model says
 //! is absent, expired, of another fingerprint or of other bytes, and what is there is served.
 
+mod gateways;
 mod ops;
 mod reads;
 mod reference;
@@ -22,6 +23,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 
 /// The first step that fails, and how.
 async fn live(mut world: World, ops: &[Op]) -> Result<(), (usize, String)> {
+    world.begin().await;
     for (step, op) in ops.iter().enumerate() {
         world.step(op).await.map_err(|text| (step, format!("{op:?}: {text}")))?;
     }
@@ -57,19 +59,28 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(Config { cases: 24, max_shrink_iters: 200, failure_persistence: None, ..Config::default() })]
+    #[test]
+    fn gateways_that_stage_are_as_the_model(ops in ops(1..60)) {
+        judged(run(live(World::staged(), &ops)))?;
+    }
+}
+
 /// Many lives in a row: `BLOCKGATE_MODEL_STEPS` operations each, 20,000 by default, from `BLOCKGATE_MODEL_SEED` on.
 #[test]
 #[ignore = "long; run by hand"]
 fn a_long_life() {
     let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let (steps, seed) = (number("BLOCKGATE_MODEL_STEPS", 20_000), number("BLOCKGATE_MODEL_SEED", 1));
-    for (life, bucket) in (seed..).zip(["b", "async"]) {
+    for (life, bucket) in (seed..).zip(["b", "async", "back"]) {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&(life as u64).to_le_bytes());
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
         let mut runner = TestRunner::new_with_rng(Config::default(), rng);
         let ops = ops(steps).new_tree(&mut runner).unwrap().current();
-        let fails = |ops: &[Op]| run(live(World::on_double(bucket), ops)).err();
+        let world = || if bucket == "back" { World::staged() } else { World::on_double(bucket) };
+        let fails = |ops: &[Op]| run(async { live(world(), ops).await }).err();
         if let Some((step, _)) = fails(&ops) {
             let few = few_that_fail(&ops[..=step], |ops| fails(ops).is_some());
             panic!("life {life}: {:?}, after {few:#?}", fails(&few));

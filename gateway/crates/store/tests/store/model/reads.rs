@@ -22,7 +22,7 @@ impl World {
         asked: Option<&'static str>,
         how: GetHow,
     ) -> Checked {
-        let (store, name) = (Arc::clone(&self.stores[gateway]), self.key(key));
+        let (store, name) = (self.store(gateway), self.key(key));
         let got = match (how, &self.double) {
             (GetHow::Held, _) => {
                 let Some(served) = store.get_held(&name, &reading(asked)) else { return Ok(()) };
@@ -96,7 +96,7 @@ impl World {
         prefetch: bool,
     ) -> Checked {
         let request = ChainRequest { fingerprint: asked.map(str::to_owned), prefetch, ..ChainRequest::default() };
-        let found = self.stores[gateway].lookup(&self.key_list(keys), request).await.unwrap();
+        let found = self.store(gateway).lookup(&self.key_list(keys), request).await.unwrap();
         let now = self.now();
         if !self.reference.may_claim(gateway, &keys[..found.matched], asked, now) {
             let answers = keys.iter().map(|&key| self.reference.answers(gateway, key, asked, now));

@@ -63,11 +63,15 @@ pub struct Reference {
     /// Where a gateway changed the truth itself and has not looked since: it holds what it believes.
     certain: BTreeSet<(usize, usize)>,
     negative_ttl: Duration,
+    /// What a gateway may still have on its disk: what it believed since it last changed the truth itself. None where nothing is
+    /// staged.
+    staged: Option<BTreeMap<(usize, usize), Vec<Version>>>,
 }
 
 impl Reference {
-    pub fn new(negative_ttl: Duration) -> Self {
-        Self { truth: BTreeMap::new(), beliefs: BTreeMap::new(), certain: BTreeSet::new(), negative_ttl }
+    pub fn new(negative_ttl: Duration, stage: bool) -> Self {
+        let staged = stage.then(BTreeMap::new);
+        Self { truth: BTreeMap::new(), beliefs: BTreeMap::new(), certain: BTreeSet::new(), negative_ttl, staged }
     }
 
     /// What is there to clients.
@@ -87,7 +91,9 @@ impl Reference {
             Some(version) => Belief::Present(version.clone()),
             None => Belief::Absent { since: now },
         };
-        let believed = self.beliefs.get(&(gateway, key)).into_iter().flatten();
+        let staged = self.staged.iter().filter_map(|staged| staged.get(&(gateway, key))).flatten();
+        let staged: Vec<Belief> = staged.map(|version| Belief::Present(version.clone())).collect();
+        let believed = self.beliefs.get(&(gateway, key)).into_iter().flatten().chain(&staged);
         let believed = believed.filter(|belief| match belief {
             Belief::Present(_) => true,
             Belief::Absent { since } => now < *since + self.negative_ttl,
@@ -139,15 +145,36 @@ impl Reference {
         if beliefs.is_empty() {
             return Err(format!("gateway {gateway}, key {key}, at {now:?}: only these are right: {answers:#?}"));
         }
-        self.beliefs.insert((gateway, key), beliefs);
+        self.believes(gateway, key, beliefs);
         self.certain.remove(&(gateway, key));
         Ok(())
+    }
+
+    fn believes(&mut self, gateway: usize, key: usize, beliefs: Vec<Belief>) {
+        if let Some(staged) = &mut self.staged {
+            let staged = staged.entry((gateway, key)).or_default();
+            for belief in &beliefs {
+                if let Belief::Present(version) = belief
+                    && !staged.contains(version)
+                {
+                    staged.push(version.clone());
+                }
+            }
+        }
+        self.beliefs.insert((gateway, key), beliefs);
+    }
+
+    /// A gateway changed the truth: of what was there before it has nothing on its disk.
+    pub fn unstages(&mut self, gateway: usize, key: usize) {
+        if let Some(staged) = &mut self.staged {
+            staged.remove(&(gateway, key));
+        }
     }
 
     /// A gateway may have looked at the truth, and may not.
     pub fn may_know(&mut self, gateway: usize, key: usize, now: SystemTime) {
         let known = self.answers(gateway, key, None, now).into_iter().map(|(_, belief)| belief);
-        self.beliefs.insert((gateway, key), known.collect());
+        self.believes(gateway, key, known.collect());
         self.certain.remove(&(gateway, key));
     }
 

@@ -5,18 +5,16 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use blockgate_block::{BlockKey, KeyList, ObjectInfo};
-use blockgate_store::{Limits, Store, WriteRequest, Written};
-use blockgate_telemetry::Metrics;
+use blockgate_store::{Store, WriteRequest, Written};
 use blockgate_upstream::{Conditions, Payload, Upstream};
+use tempfile::TempDir;
 
+use super::gateways::{Gateways, NEGATIVE_TTL};
 use super::ops::{Block, Condition, FINGERPRINTS, GATEWAYS, GetHow, GroupFault, KEYS, Op, SIZES, TTLS, What};
 use super::reads::reading;
 use super::reference::{Answer, Reference, Version};
 use crate::double::{Double, Handle, When};
 use crate::support::*;
-
-const ARENA_BYTES: u64 = 128 << 10;
-const NEGATIVE_TTL: Duration = Duration::from_secs(5);
 
 /// What a step found wrong.
 pub(super) type Checked = std::result::Result<(), String>;
@@ -26,7 +24,9 @@ pub struct World {
     pub(super) upstream: Arc<dyn Upstream>,
     /// What misbehaves, where that is possible.
     pub(super) double: Option<Arc<Double>>,
-    pub(super) stores: Vec<Arc<Store>>,
+    pub(super) gateways: Gateways,
+    /// None while it is replaced.
+    stores: Vec<Option<Arc<Store>>>,
     pub(super) reference: Reference,
     pub(super) seed: u64,
 }
@@ -34,17 +34,40 @@ pub struct World {
 impl World {
     pub fn on_double(bucket: &'static str) -> Self {
         let double = Double::new();
-        Self::new(bucket, Arc::new(Handle(Arc::clone(&double))), Some(double))
+        Self::new(bucket, Arc::new(Handle(Arc::clone(&double))), Some(double), None)
+    }
+
+    /// Of gateways that stage, and write back.
+    pub fn staged() -> Self {
+        let (double, disk) = (Double::new(), tempfile::tempdir().unwrap());
+        Self::new("back", Arc::new(Handle(Arc::clone(&double))), Some(double), Some(disk))
     }
 
     /// On an upstream that always does as it should, and whose clock is not the test's.
     pub fn on(bucket: &'static str, upstream: Arc<dyn Upstream>) -> Self {
-        Self::new(bucket, upstream, None)
+        Self::new(bucket, upstream, None, None)
     }
 
-    fn new(bucket: &'static str, upstream: Arc<dyn Upstream>, double: Option<Arc<Double>>) -> Self {
-        let stores = (0..GATEWAYS).map(|_| gateway(&upstream)).collect();
-        Self { bucket, upstream, double, stores, reference: Reference::new(NEGATIVE_TTL), seed: 0 }
+    fn new(
+        bucket: &'static str,
+        upstream: Arc<dyn Upstream>,
+        double: Option<Arc<Double>>,
+        disk: Option<TempDir>,
+    ) -> Self {
+        let reference = Reference::new(NEGATIVE_TTL, disk.is_some());
+        let gateways = Gateways::new(Arc::clone(&upstream), bucket, disk);
+        Self { bucket, upstream, double, gateways, stores: Vec::new(), reference, seed: 0 }
+    }
+
+    pub async fn begin(&mut self) {
+        for number in 0..GATEWAYS {
+            let store = self.gateways.begin(number).await;
+            self.stores.push(Some(store));
+        }
+    }
+
+    pub(super) fn store(&self, gateway: usize) -> Arc<Store> {
+        Arc::clone(self.stores[gateway].as_ref().unwrap())
     }
 
     pub(super) fn now(&self) -> SystemTime {
@@ -63,12 +86,14 @@ impl World {
     /// Carries out an operation and holds what came of it against the reference.
     pub async fn step(&mut self, op: &Op) -> Checked {
         let gateway = op.gateway;
-        let store = Arc::clone(&self.stores[gateway]);
+        let store = self.store(gateway);
         match &op.what {
             What::Put { key, block, condition, fails } => {
+                drop(store);
                 self.put(gateway, *key, *block, *condition, *fails && self.double.is_some()).await
             }
             What::Group { keys, block, condition, fault } => {
+                drop(store);
                 let fault = fault.filter(|_| self.double.is_some());
                 self.put_group(gateway, keys, *block, *condition, fault).await
             }
@@ -114,7 +139,8 @@ impl World {
             }
             What::Restart => {
                 store.drain().await;
-                self.restart(gateway);
+                drop(store);
+                self.restart(gateway).await;
                 Ok(())
             }
             What::Pressure { blocks } => {
@@ -147,14 +173,30 @@ impl World {
         }
     }
 
-    fn restart(&mut self, gateway_number: usize) {
-        self.stores[gateway_number] = gateway(&self.upstream);
-        self.reference.restarts(gateway_number);
+    /// A gateway ends well, and another takes its place.
+    async fn restart(&mut self, gateway: usize) {
+        self.store(gateway).close().await;
+        self.kill(gateway).await;
+    }
+
+    /// A gateway is killed, and another takes its place. Nobody else may hold it. What it uploaded right before may go up once
+    /// more, though others have deleted it since: so this is for when nothing was.
+    async fn kill(&mut self, gateway: usize) {
+        self.stores[gateway] = None;
+        self.stores[gateway] = Some(self.gateways.begin(gateway).await);
+        self.reference.restarts(gateway);
+    }
+
+    fn outage(&self, is_out: bool) {
+        if let Some(double) = &self.double {
+            double.outage.store(is_out, Ordering::SeqCst);
+        }
     }
 
     fn deleted(&mut self, gateway: usize, keys: &[usize]) {
         for &key in keys {
             self.reference.truth.remove(&key);
+            self.reference.unstages(gateway, key);
             self.reference.knows(gateway, key, self.now());
         }
     }
@@ -192,16 +234,22 @@ impl World {
     }
 
     async fn put(&mut self, gateway: usize, key: usize, block: Block, condition: Condition, fails: bool) -> Checked {
-        let store = Arc::clone(&self.stores[gateway]);
         let (mut version, request) = self.version(key, block, condition);
         let is_right = self.may_write(key, condition);
+        let is_out = fails && self.gateways.stage() && condition == Condition::None;
+        if is_out {
+            self.restart(gateway).await;
+            self.gateways.show_bucket(&self.store(gateway)).await;
+            self.outage(true);
+        }
+        let store = self.store(gateway);
         // An acknowledged block would be uploaded again.
         let fails = fails && self.bucket == "b";
         if let Some(double) = self.double.as_ref().filter(|_| fails) {
             double.fail_put(When::After(0));
         }
         let written = store.put(&self.key(key), request, Payload::Bytes(version.bytes.clone())).await;
-        if let Some(double) = &self.double {
+        if let Some(double) = self.double.as_ref().filter(|_| !is_out) {
             double.revive();
         }
         if written.is_ok() != (is_right && !fails) {
@@ -213,10 +261,17 @@ impl World {
         };
         check_written(&written, &mut version, self.double.is_some())?;
         self.reference.truth.insert(key, version);
+        self.reference.unstages(gateway, key);
         self.reference.knows(gateway, key, self.now());
         // Read before it is uploaded.
         self.get(gateway, key, None, GetHow::Held).await?;
-        store.drain().await;
+        if is_out {
+            drop(store);
+            self.kill(gateway).await;
+            self.get(gateway, key, None, GetHow::Whole).await?;
+            self.outage(false);
+        }
+        self.store(gateway).drain().await;
         Ok(())
     }
 
@@ -228,7 +283,7 @@ impl World {
         condition: Condition,
         fault: Option<GroupFault>,
     ) -> Checked {
-        let store = Arc::clone(&self.stores[gateway]);
+        let store = self.store(gateway);
         let (mut members, mut versions) = (Vec::new(), Vec::new());
         for &key in keys {
             let (version, request) = self.version(key, block, condition);
@@ -269,11 +324,13 @@ impl World {
             }
             self.reference.forgets(gateway, key);
             if written.is_ok() {
+                self.reference.unstages(gateway, key);
                 self.reference.knows(gateway, key, self.now());
             }
         }
         if let Some(GroupFault::Die(_)) = fault {
-            self.restart(gateway);
+            drop(store);
+            self.restart(gateway).await;
         }
         Ok(())
     }
@@ -289,7 +346,7 @@ impl World {
     async fn touch(&mut self, gateway: usize, keys: &[usize], ttl_s: u64, is_lost: bool) -> Checked {
         // Where it is not known when a touch was, what it did is not known either.
         let Some(double) = self.double.clone() else { return Ok(()) };
-        let (now, store) = (self.now(), Arc::clone(&self.stores[gateway]));
+        let (now, store) = (self.now(), self.store(gateway));
         let live: Vec<usize> = keys.iter().copied().filter(|&key| self.reference.live(key, now).is_some()).collect();
         double.lose_copies.store(usize::from(is_lost), Ordering::SeqCst);
         let touched = store.touch(&self.key_list(keys), Duration::from_secs(ttl_s)).await;
@@ -297,6 +354,9 @@ impl World {
         for &key in keys {
             if let Some(version) = self.reference.truth.get_mut(&key).filter(|version| !version.is_expired(now)) {
                 version.expires_at = Some(now + Duration::from_secs(ttl_s));
+            }
+            if lost == 0 && live.contains(&key) {
+                self.reference.unstages(gateway, key);
             }
             // Of the one whose answer was lost, it believes what it did.
             if lost > 0 {
@@ -311,11 +371,6 @@ impl World {
             Err(error) => Err(format!("touch: {error}")),
         }
     }
-}
-
-fn gateway(upstream: &Arc<dyn Upstream>) -> Arc<Store> {
-    let limits = Limits { commit_attempts: 2, ..limits() };
-    store_on(Arc::clone(upstream), limits, ARENA_BYTES, NEGATIVE_TTL, Metrics::new())
 }
 
 /// Takes the expiry from the answer where the clock is not the test's.
