@@ -103,7 +103,9 @@ impl Core {
                     // One that is abandoned or fails is tried again by itself.
                     timeout_at(until, upload).await.map_err(|_| under_way())?.map_err(|_| under_way())??;
                 }
-                Begun::Busy => drop(timeout_at(until, changes.changed()).await),
+                Begun::Busy => {
+                    let _ = timeout_at(until, changes.changed()).await;
+                }
             }
         }
         Err(under_way())

@@ -162,7 +162,9 @@ impl Queue {
                 state.later.first_key_value().map(|(&(due, _), _)| due)
             };
             match due {
-                Some(due) => drop(timeout_at(due, work).await),
+                Some(due) => {
+                    let _ = timeout_at(due, work).await;
+                }
                 None => work.await,
             }
         }
@@ -232,7 +234,7 @@ impl Queue {
 
     /// Waits, not too long, until there may be room for one more block.
     pub(crate) async fn room(&self, wait_max: Duration) {
-        drop(timeout(wait_max, self.room.notified()).await);
+        let _ = timeout(wait_max, self.room.notified()).await;
     }
 
     /// Somebody found room: there may be some for the next one, too.
@@ -302,7 +304,10 @@ impl Held {
                     state.waiting(&self.key).map(|waiting| (waiting.stage, Arc::clone(&waiting.block)))
                 };
                 match waiting {
-                    Some((Stage::Uploading, _)) => drop(changes.changed().await),
+                    Some((Stage::Uploading, _)) => {
+                        // Never an error: the queue is held here.
+                        let _ = changes.changed().await;
+                    }
                     waiting => return waiting.map(|(_, block)| block),
                 }
             }
