@@ -11,6 +11,8 @@ use crate::{Result, client};
 
 /// How long a server may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often it is asked whether it is ready.
+const POLL_EVERY: Duration = Duration::from_millis(2);
 /// The unit of CPU time in `/proc`: fixed at a hundredth of a second by Linux's interface to user space.
 const TICKS_PER_S: f64 = 100.0;
 
@@ -70,7 +72,7 @@ impl Server {
             if matches!(client::text(ops, "/readyz").await, Ok((200, _))) {
                 return Ok(());
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
         Err("the gateway does not become ready".into())
     }
@@ -80,6 +82,15 @@ impl Server {
         let pid = self.process.id();
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
         cpu_s_in(&stat).ok_or_else(|| format!("/proc/{pid}/stat: {stat}").into())
+    }
+
+    /// Memory that the process has, in bytes.
+    pub(crate) fn resident_bytes(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.process.id());
+        let status = std::fs::read_to_string(&path)?;
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
+        let kib: u64 = resident.and_then(|kib| kib.parse().ok()).ok_or_else(|| format!("{path}: no VmRSS"))?;
+        Ok(kib << 10)
     }
 
     /// The sum of a metric over all label sets that hold every one of `labels`.

@@ -8,7 +8,9 @@ mod delay;
 mod hyper_server;
 mod objects;
 mod raw_server;
+mod ready;
 mod sign;
+mod stage;
 mod trace;
 
 use std::process::ExitCode;
@@ -34,6 +36,10 @@ enum Command {
     Bench(Box<bench::Options>),
     /// Replays a trace of block chains through a gateway and prints which tier had them.
     Trace(trace::Options),
+    /// Fills a staging log with small blocks.
+    Stage(stage::Options),
+    /// Measures how soon a gateway is ready whose staging log is full of small blocks.
+    Ready(ready::Options),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +48,8 @@ fn main() -> ExitCode {
         Command::ServeRaw(options) => raw_server::serve(&options),
         Command::Bench(options) => on_runtime(bench::bench(*options)),
         Command::Trace(options) => on_runtime(trace::trace(options)),
+        Command::Stage(options) => on_runtime(stage::stage(options)),
+        Command::Ready(options) => on_runtime(ready::ready(options)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

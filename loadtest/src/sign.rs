@@ -17,6 +17,13 @@ pub(crate) struct Signer {
     pub(crate) region: String,
 }
 
+/// A secret, or a name that nobody else uses.
+pub(crate) fn random_hex() -> Result<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;
+    Ok(hex::encode(bytes))
+}
+
 /// A request that can be sent any number of times (for a quarter of an hour).
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {

@@ -16,11 +16,10 @@ use serde::Deserialize;
 use tokio::sync::Mutex;
 
 use crate::Result;
-use crate::bench::random_hex;
 use crate::child::{Server, gateway_beside_this};
 use crate::client::Connection;
 use crate::objects::object;
-use crate::sign::{Prepared, Signer};
+use crate::sign::{Prepared, Signer, random_hex};
 
 const BUCKET: &str = "trace";
 /// What the memory tier and the log are aligned to.

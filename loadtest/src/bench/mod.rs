@@ -11,8 +11,6 @@ use std::time::Duration;
 
 use clap::Args;
 
-pub(crate) use self::rows::random_hex;
-
 use crate::Result;
 
 /// What to measure, and for how long.

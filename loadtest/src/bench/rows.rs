@@ -23,7 +23,7 @@ use crate::Result;
 use crate::child::Server;
 use crate::client::{self, Load, Until, run};
 use crate::objects::objects;
-use crate::sign::{Prepared, Signer};
+use crate::sign::{Prepared, Signer, random_hex};
 
 /// Distinct objects in each row.
 const OBJECTS: usize = 64;
@@ -108,12 +108,6 @@ pub(super) async fn measure(options: &Options) -> Result<Vec<Row>> {
     bench.staging(&mut rows).await?;
     bench.stall(&mut rows).await?;
     Ok(rows)
-}
-
-pub(crate) fn random_hex() -> Result<String> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;
-    Ok(hex::encode(bytes))
 }
 
 struct Bench<'o> {
