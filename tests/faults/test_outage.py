@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,40 +11,10 @@ from conftest import MakeGateway
 from lib.answers import error_headers, headers, refusal
 from lib.buckets import bucket_maker
 from lib.gateway import Gateway, UpstreamStore
-from lib.proxy import Proxy
+from lib.line import Line
 
 DATA = os.urandom(1 << 20)
 PATIENCE_S = 10.0
-
-
-class Line:
-    """What lies between a gateway and its store, and can be cut."""
-
-    def __init__(self, store: UpstreamStore) -> None:
-        settings = dict(store.settings)
-        self.proxy: Proxy | None = None
-        if store.name == "fs":
-            self.path = Path(settings["path"])
-        else:
-            host, _, port = settings["endpoint"].removeprefix("http://").partition(":")
-            self.proxy = Proxy((host, int(port)))
-            settings |= {"endpoint": f"http://127.0.0.1:{self.proxy.port}", "timeout": "2s"}
-            settings |= {"attempt_timeout": "1s", "connect_timeout": "500ms"}
-        self.store = UpstreamStore(store.name, settings, store.secrets)
-
-    def cut(self) -> None:
-        """The store is gone."""
-        if self.proxy:
-            self.proxy.cut()
-        else:
-            self.path.rename(self.path.with_name("away"))
-
-    def mend(self) -> None:
-        """The store is back."""
-        if self.proxy:
-            self.proxy.mend()
-        else:
-            self.path.with_name("away").rename(self.path)
 
 
 @pytest.fixture(scope="module")

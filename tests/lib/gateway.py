@@ -146,6 +146,11 @@ class Gateway:
                 settings[section] = {**settings.get(section, {}), **content}
         return settings
 
+    def configure(self, section: str, **changes: Any) -> None:
+        """Changes settings; they hold from the next start."""
+        self.settings[section] = {**self.settings[section], **changes}
+        self.config.write_text(toml(self.settings))
+
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def start(self, *, wait: bool = True, ready: bool = True) -> "Gateway":

@@ -11,6 +11,7 @@ from pathlib import Path
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
+MS_REMOUNT = 32
 MS_BIND = 4096
 MS_REC = 16384
 MS_PRIVATE = 1 << 18
@@ -26,7 +27,8 @@ def _check(result: int, what: str) -> None:
         raise OSError(number, f"{what}: {os.strerror(number)}")
 
 
-def _mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+def mount(source: str, target: str, kind: str | None = None, flags: int = 0, data: str | None = None) -> None:
+    """mount(2), in our own namespace."""
     arguments = [text.encode() if text is not None else None for text in (source, target, kind)]
     _check(
         _libc.mount(*arguments, ctypes.c_ulong(flags), data.encode() if data else None),
@@ -47,11 +49,11 @@ def private_namespace() -> None:
             Path("/proc/self/setgroups").write_text("deny")
             Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
             Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
-        _mount("none", "/", None, MS_REC | MS_PRIVATE)
+        mount("none", "/", None, MS_REC | MS_PRIVATE)
         handle, name = tempfile.mkstemp(prefix="blockgate-hosts-")
         os.write(handle, Path("/etc/hosts").read_bytes() + b"\n")
         os.close(handle)
-        _mount(name, "/etc/hosts", None, MS_BIND)
+        mount(name, "/etc/hosts", None, MS_BIND)
         os.unlink(name)
     except OSError as error:
         _refusal = f"no mount namespace of our own here ({error})"
@@ -77,7 +79,12 @@ def mount_small_disk(path: Path, size_bytes: int) -> None:
     if not _file:
         raise OSError(_refusal)
     path.mkdir(parents=True, exist_ok=True)
-    _mount("tmpfs", str(path), "tmpfs", 0, f"size={size_bytes}")
+    mount("tmpfs", str(path), "tmpfs", data=f"size={size_bytes}")
+
+
+def resize_small_disk(path: Path, size_bytes: int) -> None:
+    """Gives such a disk another size."""
+    mount("tmpfs", str(path), flags=MS_REMOUNT, data=f"size={size_bytes}")
 
 
 def unmount(path: Path) -> None:
