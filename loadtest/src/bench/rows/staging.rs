@@ -97,15 +97,18 @@ impl Bench<'_> {
         };
         let gateway = self.gateway_with_staging("staged-put", &upstream, "1GiB", PUT_CAPACITY).await?;
         self.create_bucket(gateway.address, &self.signer, BUCKET).await?;
-        let mut round = 0;
+        let (mut round, mut cpu_s) = (0, 0.0);
         let mut ours = Vec::new();
         let mut burst = async || {
             round += 1;
             let prefix = format!("{round}-");
             let writes = self.staged_load(&gateway, BUCKET, &Method::PUT, &prefix, BURST, PUT_BYTES)?;
             let deletes = self.staged_load(&gateway, BUCKET, &Method::DELETE, &prefix, BURST, 0)?;
+            let cpu_before = gateway.cpu_s()?;
             let done = run(&writes, Until::Once).await?;
             UploadsDone { gateway: &gateway }.before().await?;
+            // With the uploads: they are part of what a block costs.
+            cpu_s = gateway.cpu_s()? - cpu_before;
             run(&deletes, Until::Once).await?;
             ours.push(Latency::of(done.latencies));
             Ok::<f64, Box<dyn std::error::Error + Send + Sync>>(done.bytes as f64 / GIB / done.elapsed.as_secs_f64())
@@ -121,7 +124,7 @@ impl Bench<'_> {
         let depth = format!("--iodepth={DEPTH}");
         let pattern = ["--rw=write", "--overwrite=1", &block, &size, &depth, &format!("--fdatasync={rhythm}")];
         let mut theirs = Vec::new();
-        let (subject, baseline) = alternate(
+        let (mut subject, baseline) = alternate(
             self.rhythm.pairs,
             ("blockgate", &mut burst),
             (&format!("{}, fdatasync every {rhythm} writes", fio.name()), async || {
@@ -129,6 +132,7 @@ impl Bench<'_> {
             }),
         )
         .await?;
+        subject.cpu_s = Some(cpu_s / (size_bytes as f64 / GIB));
         let ours = ours.split_off(WARM_BURSTS);
         Ok(Some(self.staged_row(PUT_ROW, 0.7, (subject, ours), (baseline, theirs))))
     }
