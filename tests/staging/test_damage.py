@@ -64,6 +64,9 @@ def test_flipped_bits(staged: Staged, seed: int, crashed: bool) -> None:
     generator = random.Random(seed)
     if crashed:
         staged.gateway.start()
+        for number in range(0, 16, 2):
+            staged.client.put(f"block/{number}", generator.randrange(1 << 10, 1 << 20))
+            staged.client.delete(f"block/{number + 1}")
         staged.fill(8)
         staged.gateway.kill()
     for path in segments(staged.path):
