@@ -175,11 +175,8 @@ async fn close_staging(store: &Store) {
     if tokio::time::timeout(CLOSE_TIMEOUT, store.close()).await.is_err() {
         tracing::warn!("the staging log was not closed in time: nothing is lost, the next start reads more of it");
     }
-    match store.staging_stats() {
-        Some(Stats { pending_blocks: blocks @ 1.., pending_bytes: bytes, .. }) => {
-            tracing::warn!(blocks, bytes, "blocks stay in staging until the next start uploads them: none is lost");
-        }
-        Some(_) | None => {}
+    if let Some(Stats { pending_blocks: blocks @ 1.., pending_bytes: bytes, .. }) = store.staging_stats() {
+        tracing::warn!(blocks, bytes, "blocks stay in staging until the next start uploads them: none is lost");
     }
 }
 

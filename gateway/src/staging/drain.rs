@@ -33,6 +33,7 @@ const MEMORY_MAX_BYTES: u64 = 1 << 30;
 /// Says what remains and why.
 pub(super) fn run(config: &Config) -> Result<(), String> {
     let settings = config.staging.as_ref().ok_or(NOT_CONFIGURED)?;
+    serve::raise_open_files(serve::segments(config) + OTHER_FILES);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| error.to_string())?;
     let outcome = runtime.block_on(drain(config, settings));
@@ -64,7 +65,7 @@ async fn drain(config: &Config, settings: &Settings) -> Result<(), String> {
     }
 }
 
-/// Whether this is the store that the blocks were for: in another one they would find no bucket and be dropped.
+/// Whether this is the store that the blocks were for: in another one they would wait for a bucket that never comes.
 async fn expect_buckets(upstream: &dyn Upstream, buckets: BTreeSet<String>) -> Result<(), String> {
     for bucket in buckets {
         match upstream.head_bucket(&bucket).await {

@@ -309,8 +309,14 @@ async fn files_that_are_not_this_logs_are_refused_and_left_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_segment_of_another_log_is_refused() {
-    let one = crashed(async |log| drop(log.put("k", b"one", true).await.unwrap())).await;
-    let two = crashed(async |log| drop(log.put("k", b"two", true).await.unwrap())).await;
+    let one = crashed(async |log| {
+        log.put("k", b"one", true).await.unwrap();
+    })
+    .await;
+    let two = crashed(async |log| {
+        log.put("k", b"two", true).await.unwrap();
+    })
+    .await;
     let number = |directory: &Path| segment_of(directory, "k").file_name().unwrap().to_owned();
     let (from, to) = (one.path().join(number(one.path())), two.path().join(number(one.path())));
     fs::copy(from, to).unwrap();

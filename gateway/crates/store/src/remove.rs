@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use blockgate_block::{BlockKey, KeyList};
+use blockgate_upstream::UpstreamError;
 
 use crate::core::{Core, each, to_the_end};
 use crate::keys::Writing;
@@ -36,8 +37,12 @@ impl Core {
         to_the_end(async move {
             let write = core.keys.write(&key).await;
             let staged = core.unstage(&key).await?;
-            core.upstream.delete(key.bucket(), key.key()).await?;
-            staged.done(&core).await?;
+            let deleted = core.upstream.delete(key.bucket(), key.key()).await;
+            // In a bucket that is gone nothing can be stored any more: what waits for its upload is let go.
+            if matches!(deleted, Ok(()) | Err(UpstreamError::NoSuchBucket)) {
+                staged.done(&core).await?;
+            }
+            deleted?;
             write.end(|tiers| tiers.note_absent(&key, core.upstream.now()));
             Ok(())
         })

@@ -179,7 +179,6 @@ impl Core {
         };
         match self.send(block, bytes).await {
             Ok(upstream_etag) => Ok(Done::Uploaded(upstream_etag)),
-            Err(error @ UpstreamError::NoSuchBucket) => Ok(Done::Lost(error.to_string())),
             Err(error) => Err(error.into()),
         }
     }
@@ -194,7 +193,8 @@ impl Core {
             Ok(there) if there.last_modified > block.info.last_modified => Ok(Some(Done::Superseded)),
             Ok(_) | Err(UpstreamError::Damaged(_)) => Ok(None),
             Err(UpstreamError::NoSuchKey) => Ok(is_over.then_some(Done::Expired)),
-            Err(error @ UpstreamError::NoSuchBucket) => Ok(Some(Done::Lost(error.to_string()))),
+            // Perhaps only because this gateway was given the wrong upstream: what has time left is kept.
+            Err(UpstreamError::NoSuchBucket) if is_over => Ok(Some(Done::Expired)),
             Err(error) => Err(error.into()),
         }
     }
