@@ -1,6 +1,7 @@
 //! Single flight: one read of staging, or one GET of the upstream, for any number of readers of a cold block.
 //!
-//! The first reader begins a [`FillTask`], which outlives it. A staged block comes in one piece. Else the task appends what the upstream sends to an arena slot;
+//! The first reader begins a [`FillTask`], which outlives it. A staged block comes in one piece, read by the disk into an
+//! arena slot and found sound before anyone sees it. Else the task appends what the upstream sends to an arena slot;
 //! every reader, also one of a range, takes from the slot what has arrived, without a copy. The last bytes of every reply
 //! wait until the whole block has the checksum that it was stored with, so that a corrupt block never completes.
 
