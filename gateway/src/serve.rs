@@ -183,9 +183,9 @@ async fn close_staging(store: &Store) {
 /// A listener that stands for one bucket is of no use without it. On `fs` it is created; a shared store is only looked at.
 async fn ensure_default_buckets(config: &Config, gateway: &Gateway) {
     for bucket in config.server.listeners.iter().filter_map(|listener| listener.default_bucket.as_deref()) {
-        let outcome = match &config.upstream {
-            config::Upstream::Fs { .. } => gateway.store.create_bucket(bucket).await,
-            config::Upstream::S3(_) => gateway.store.head_bucket(bucket).await.map(|_| ()),
+        let outcome = match gateway.store.head_bucket(bucket).await {
+            Err(StoreError::Upstream(UpstreamError::NoSuchBucket)) => gateway.store.create_bucket(bucket).await,
+            there => there.map(|_| ()),
         };
         match outcome {
             Ok(()) | Err(StoreError::Upstream(UpstreamError::BucketExists)) => {}

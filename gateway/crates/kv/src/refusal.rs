@@ -54,6 +54,10 @@ impl From<StoreError> for Refusal {
         match error {
             StoreError::InvalidArgument(message) => Self::argument(message),
             StoreError::Body(error) => error.into(),
+            StoreError::Staging(_) => Self::new(
+                ErrorCode::UpstreamUnavailable,
+                "the gateway's staging disk fails: it can't record that a staged block changes",
+            ),
             StoreError::Upstream(error) => error.into(),
             // Reads answer misses in their bodies; what else can miss waits for the upstream.
             StoreError::Miss(reason) => {

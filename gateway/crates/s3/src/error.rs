@@ -7,6 +7,7 @@
 //! | the request's body is short, long, stalled or not what was promised | 400, and nothing was stored |
 //! | the upstream refuses the request | the 4xx that S3 has for it |
 //! | the upstream refuses the gateway's own credentials, or is out | 503 `ServiceUnavailable` |
+//! | the gateway's staging disk can't record the change of a staged block | 503 `ServiceUnavailable` |
 //! | the upstream is full | 507 `InsufficientStorage`, which no client retries |
 
 use std::time::SystemTime;
@@ -30,6 +31,12 @@ pub(crate) fn of_store(error: StoreError) -> S3Error {
         StoreError::InvalidRange { size_bytes } => invalid_range(size_bytes),
         StoreError::InvalidArgument(message) => invalid_argument(&message),
         StoreError::Body(error) => of_body(&error),
+        StoreError::Staging(_) => {
+            s3_error!(
+                ServiceUnavailable,
+                "The gateway's staging disk fails: it can't record that a staged block changes."
+            )
+        }
         StoreError::Upstream(error) => of_upstream(error),
         other => internal(&other),
     }

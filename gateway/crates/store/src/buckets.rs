@@ -35,7 +35,7 @@ impl Store {
             self.core.backlog.drained().await;
         }
         self.core.buckets.invalidate(bucket);
-        self.core.buckets_seen.invalidate(bucket);
+        self.core.buckets_seen.forget(bucket);
         Ok(self.core.upstream.delete_bucket(bucket).await?)
     }
 

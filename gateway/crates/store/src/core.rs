@@ -24,7 +24,7 @@ use crate::pending::Backlog;
 use crate::staged::{self, Silence};
 use crate::tiers::Tiers;
 use crate::uploads::Uploads;
-use crate::writeback::Queue;
+use crate::writeback::{Queue, Seen};
 use crate::{BucketPolicies, BucketPolicy, Limits, Result, StoreError, StoreParts};
 
 /// How long a bucket is believed to be there before a block is acknowledged that is not yet at the upstream.
@@ -57,7 +57,7 @@ pub(crate) struct Core {
     /// Buckets that were there a moment ago.
     pub(crate) buckets: Cache<String, ()>,
     /// Buckets that ever were there.
-    pub(crate) buckets_seen: Cache<String, ()>,
+    pub(crate) buckets_seen: Arc<Seen>,
 }
 
 impl Drop for Core {
@@ -91,6 +91,8 @@ impl Core {
             // They keep their slots, also when memory would give them to others.
             staging.bound_offers(arena.stats().capacity_bytes / OFFERED_DIVISOR);
         }
+        let directory = staging.as_ref().map(|staging| staging.settings().path.clone());
+        let buckets_seen = Arc::new(Seen::read(directory));
         let observed: Arc<dyn Upstream> = Arc::new(Observed::new(upstream, metrics.clone()));
         let clock = Arc::clone(&observed);
         let tiers = Tiers::new(arena, staging, index, limits.info_bytes, move || clock.now());
@@ -112,7 +114,7 @@ impl Core {
             silence: Silence::default(),
             limits: Arc::new(limits),
             buckets: Cache::builder().max_capacity(BUCKETS_BELIEVED_MAX).time_to_live(BUCKET_BELIEVED).build(),
-            buckets_seen: Cache::new(BUCKETS_BELIEVED_MAX),
+            buckets_seen,
         });
         core.show_gauges();
         core

@@ -34,6 +34,10 @@ pub enum StoreError {
     /// The request's body failed; nothing was stored.
     #[error(transparent)]
     Body(#[from] BodyError),
+    /// The staging disk could not record that a staged block changes. Nothing was changed: after a restart the old one might
+    /// be found there.
+    #[error("the staging disk could not record that a block changes: {0}")]
+    Staging(String),
     /// The upstream refused or failed.
     #[error(transparent)]
     Upstream(UpstreamError),

@@ -178,7 +178,11 @@ impl Recovery<'_> {
         self.stock.next_sequence = self.stock.next_sequence.max(header.sequence + 1);
         if !scanned.damaged.is_empty() {
             let (path, records) = (opened.path.display(), scanned.damaged.len());
-            tracing::info!(%path, records, "torn or damaged records of a staging segment were left out");
+            if scanned.is_sealed || opened.bytes < header.geometry.segment_bytes() {
+                tracing::warn!(%path, records, "a staging segment is damaged: records of it are lost");
+            } else {
+                tracing::info!(%path, records, "torn or damaged records at the end of the staging log were left out");
+            }
         }
         if scanned.entries.is_empty() {
             self.idle(opened);

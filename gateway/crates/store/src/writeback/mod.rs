@@ -13,6 +13,7 @@
 mod listing;
 mod put;
 mod queue;
+mod seen;
 mod uploader;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use tracing::Instrument;
 pub(crate) use self::listing::lay_over;
 use self::queue::{Begun, Held};
 pub(crate) use self::queue::{Pending, Queue};
+pub(crate) use self::seen::Seen;
 use crate::core::{Core, each};
 use crate::limits::CALLS_AT_ONCE_MAX;
 use crate::{Result, StoreError};
@@ -49,7 +51,7 @@ impl Core {
             tracing::info!(blocks = pending.len(), "staged blocks wait for their upload since the last start");
         }
         for PendingBlock { key, entry } in pending {
-            self.buckets_seen.insert(key.bucket().to_owned(), ());
+            self.buckets_seen.insert(key.bucket());
             let block = Pending { key, info: entry.info, tags: entry.tags, version: entry.staged.version };
             self.writeback.add(block, true);
         }
@@ -183,7 +185,8 @@ impl Unstaged {
 
 /// Nothing was changed.
 pub(crate) fn refused(error: RemoveError) -> StoreError {
-    StoreError::Upstream(UpstreamError::Unavailable(error.to_string()))
+    tracing::warn!(%error, "a change of a staged block was refused");
+    StoreError::Staging(error.0)
 }
 
 fn under_way() -> StoreError {

@@ -85,10 +85,13 @@ impl Core {
         match self.upstream.head_bucket(bucket).await {
             Ok(_) => {
                 self.buckets.insert(bucket.to_owned(), ());
-                self.buckets_seen.insert(bucket.to_owned(), ());
+                if self.buckets_seen.insert(bucket) {
+                    let seen = Arc::clone(&self.buckets_seen);
+                    tokio::task::spawn_blocking(move || seen.keep());
+                }
                 Ok(())
             }
-            Err(error) if error.is_outage() && self.buckets_seen.contains_key(bucket) => Ok(()),
+            Err(error) if error.is_outage() && self.buckets_seen.contains(bucket) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

@@ -187,7 +187,8 @@ async fn an_outage_loses_nothing_and_a_restart_neither() {
         same(read(served).await.unwrap(), bytes(n));
     }
     assert_eq!(back.rig.head("k7").await.unwrap().info, before);
-    assert_eq!(back.rig.metric("blockgate_pending_upload_blocks "), 60);
+    // That the first one was uploaded is written down a moment later: until then it is asked about once more.
+    assert!([60, 61].contains(&back.rig.metric("blockgate_pending_upload_blocks ")));
     back.outage(false);
     back.rig.store.drain().await;
     let elsewhere = back.elsewhere();
@@ -287,6 +288,24 @@ async fn one_that_finds_no_room_waits_and_is_then_asked_to_slow_down() {
     put.await.unwrap().unwrap();
     back.let_go().await;
     same(back.elsewhere().bytes("b").await, [2; 100]);
+}
+
+#[tokio::test]
+async fn a_bucket_that_was_there_is_believed_after_a_restart_while_the_store_is_out() {
+    let back = back().await;
+    back.rig.put("k", b"block").await;
+    back.rig.store.drain().await;
+    // Its name is written in the background.
+    let name = back.disk.path().join("staging/buckets");
+    while !name.exists() {
+        settle().await;
+    }
+    back.outage(true);
+    let back = back.restart().await;
+    back.rig.put("l", b"later").await;
+    back.outage(false);
+    back.rig.store.drain().await;
+    same(back.elsewhere().bytes("l").await, "later");
 }
 
 #[tokio::test]

@@ -122,6 +122,10 @@ async fn a_block_of_a_bucket_that_is_gone_can_be_let_go() {
     let back = killed_with(b"block", "3600").await;
     back.rig.double.bucket_is_gone.store(true, Ordering::SeqCst);
     back.outage(false);
+    // The breaker has closed.
+    while back.uploads("refused") < 1 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     assert!(matches!(back.rig.store.delete(&named("k")).await, Err(StoreError::Upstream(UpstreamError::NoSuchBucket))));
     back.rig.store.drain().await;
     assert_eq!(back.rig.store.pending_bytes(), 0);
