@@ -30,7 +30,7 @@ impl Seen {
         match seen.directory.as_deref().map(names_in) {
             Some(Ok(names)) => names.lines().for_each(|name| seen.names.insert(name.to_owned(), ())),
             Some(Err(error)) => {
-                tracing::warn!(%error, "which buckets there were is not known: {FILE} of staging can't be read")
+                tracing::warn!(%error, "which buckets there were is not known: {FILE} of staging can't be read");
             }
             None => {}
         }
