@@ -5,15 +5,19 @@ The loop device goes with its mount, and the mount with the test run's mount nam
 
 import fcntl
 import os
+import struct
 import subprocess
 from pathlib import Path
 
 from lib import hosts
 
-LOOP_SET_CAPACITY = 0x4C07
+LOOP_SET_STATUS64 = 0x4C04
+LOOP_GET_STATUS64 = 0x4C05
+LOOP_STATUS_BYTES = 232
+LOOP_SIZE_LIMIT_AT = 32
+"""Of `struct loop_info64`."""
 KEPT_BYTES = 1 << 20
 """What stays of a broken disk: where such a small file system has its own structures."""
-CHUNK_BYTES = 64 << 10
 
 
 class NoDisk(Exception):
@@ -37,7 +41,6 @@ class Disk:
         self.memory = folder / "memory"
         self.image = self.memory / "image"
         self.size_bytes = size_bytes
-        self.tail = b""
         self.device = ""
         self.path.mkdir()
         hosts.mount_small_disk(self.memory, 2 * size_bytes)
@@ -95,24 +98,11 @@ class Disk:
 
     def break_down(self) -> None:
         """Whatever is read or written but the file system's own structures fails with EIO."""
-        with self.image.open("r+b") as image:
-            image.seek(KEPT_BYTES)
-            self.tail = image.read()
-            image.truncate(KEPT_BYTES)
-        self._resized()
+        self._limit(KEPT_BYTES)
 
     def mend(self) -> None:
         """It works again, and what it had is there."""
-        with self.image.open("r+b") as image:
-            image.truncate(self.size_bytes)
-            for at in range(0, len(self.tail), CHUNK_BYTES):
-                chunk = self.tail[at : at + CHUNK_BYTES]
-                # What was never written stays so.
-                if chunk.count(0) != len(chunk):
-                    image.seek(KEPT_BYTES + at)
-                    image.write(chunk)
-        self.tail = b""
-        self._resized()
+        self._limit(0)
 
     def run_dry(self) -> None:
         """What was not written before can't be written, though its room was promised: a thin pool that is full."""
@@ -127,9 +117,13 @@ class Disk:
         """What the kernel does when the file system meets an error of its own. It lasts until it is mounted anew."""
         Path("/sys/fs/ext4", Path(self.device).name, "trigger_fs_error").write_text("as a test")
 
-    def _resized(self) -> None:
-        device = os.open(self.device, os.O_RDONLY)
+    def _limit(self, size_bytes: int) -> None:
+        """Ends the device after so many bytes; 0 is all of it. What lies beyond stays as it is."""
+        status = bytearray(LOOP_STATUS_BYTES)
+        device = os.open(self.device, os.O_RDWR)
         try:
-            fcntl.ioctl(device, LOOP_SET_CAPACITY, 0)
+            fcntl.ioctl(device, LOOP_GET_STATUS64, status)
+            struct.pack_into("<Q", status, LOOP_SIZE_LIMIT_AT, size_bytes)
+            fcntl.ioctl(device, LOOP_SET_STATUS64, status)
         finally:
             os.close(device)
