@@ -106,6 +106,7 @@ fn block(number: u64, len_bytes: usize) -> Result<NewBlock> {
         stored_at,
         expires_at: None,
         group: None,
+        tenant: None,
     };
     let info = ObjectInfo {
         size_bytes: record.len_bytes,

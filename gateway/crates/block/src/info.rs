@@ -58,6 +58,34 @@ impl FromStr for GroupId {
     }
 }
 
+/// Who stored a block, as records and ledgers keep it: a hash of the tenant's name; 16 hexadecimal digits where it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TenantId(pub u64);
+
+impl TenantId {
+    /// The same in every process.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        Self(xxh3_64(name.as_bytes()))
+    }
+}
+
+impl fmt::Display for TenantId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl FromStr for TenantId {
+    type Err = RecordError;
+
+    fn from_str(text: &str) -> Result<Self, RecordError> {
+        let is_canonical = text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let number = u64::from_str_radix(text, 16).ok().filter(|_| is_canonical);
+        number.map(Self).ok_or_else(|| RecordError(text.chars().take(128).collect()))
+    }
+}
+
 /// What blockgate records with every block that it stores, in one metadata entry ([`RECORD_META`]).
 ///
 /// Instants are by the upstream's clock, in milliseconds since 1970.
@@ -73,6 +101,8 @@ pub struct BlockRecord {
     pub expires_at: Option<SystemTime>,
     /// The group that it was stored in: it is there only if the group was committed.
     pub group: Option<GroupId>,
+    /// Who stored it, where that is known.
+    pub tenant: Option<TenantId>,
 }
 
 /// Why a record can't be read.
@@ -109,7 +139,9 @@ impl BlockRecord {
         let stored_at = take("stored").and_then(from_ms).ok_or_else(error)?;
         let expires_at = take("expires").map(|v| from_ms(v).ok_or_else(error)).transpose()?;
         let group = take("group").map(str::parse).transpose()?;
-        if fields.is_empty() { Ok(Self { crc64, len_bytes, stored_at, expires_at, group }) } else { Err(error()) }
+        let tenant = take("tenant").map(str::parse).transpose()?;
+        let record = Self { crc64, len_bytes, stored_at, expires_at, group, tenant };
+        if fields.is_empty() { Ok(record) } else { Err(error()) }
     }
 }
 
@@ -119,8 +151,11 @@ impl fmt::Display for BlockRecord {
         if let Some(at) = self.expires_at {
             write!(f, ";expires={}", to_ms(at))?;
         }
-        match self.group {
-            Some(group) => write!(f, ";group={group}"),
+        if let Some(group) = self.group {
+            write!(f, ";group={group}")?;
+        }
+        match self.tenant {
+            Some(tenant) => write!(f, ";tenant={tenant}"),
             None => Ok(()),
         }
     }
@@ -213,7 +248,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn record_roundtrip(crc in any::<u64>(), len in any::<u64>(), stored in 0u64..1 << 45, expires in proptest::option::of(0u64..1 << 45), group in proptest::option::of(any::<u128>())) {
+        fn record_roundtrip(crc in any::<u64>(), len in any::<u64>(), stored in 0u64..1 << 45, expires in proptest::option::of(0u64..1 << 45), group in proptest::option::of(any::<u128>()), tenant in proptest::option::of(any::<u64>())) {
             let at = |ms| UNIX_EPOCH + Duration::from_millis(ms);
             let record = BlockRecord {
                 crc64: Crc64::from_u64(crc),
@@ -221,6 +256,7 @@ mod tests {
                 stored_at: at(stored),
                 expires_at: expires.map(at),
                 group: group.map(GroupId),
+                tenant: tenant.map(TenantId),
             };
             prop_assert_eq!(BlockRecord::parse(&record.to_string()), Ok(record));
         }

@@ -20,7 +20,7 @@ pub use etag::BlockEtag;
 pub use glob::glob_matches;
 pub use info::{
     Attributes, BlockRecord, FINGERPRINT_META, GroupId, ObjectInfo, RECORD_META, RecordError, TTL_META, TTL_TAG,
-    fingerprint_hash,
+    TenantId, fingerprint_hash,
 };
 pub use key::{BlockKey, Digest, KEY_BYTES_MAX, KeyError, RESERVED_PREFIX};
 pub use keys::KeyList;

@@ -120,7 +120,14 @@ impl Core {
             None if asked.is_none() => return Ok(None),
             None => return Err(no_record(policy)),
         };
-        Ok(Some(BlockRecord { crc64, len_bytes: source.size_bytes, stored_at: now, expires_at, group: None }))
+        Ok(Some(BlockRecord {
+            crc64,
+            len_bytes: source.size_bytes,
+            stored_at: now,
+            expires_at,
+            group: None,
+            tenant: None,
+        }))
     }
 
     /// The bytes in memory, if they are those of `info`.
@@ -224,6 +231,7 @@ impl Core {
                 stored_at: whole_ms(there.last_modified),
                 expires_at: None,
                 group: None,
+                tenant: None,
             },
         };
         if record.len_bytes > COPY_BYTES_MAX {

@@ -61,7 +61,7 @@ pub(crate) fn check_attributes(attributes: &Attributes, policy: &BucketPolicy) -
 /// The record of a block stored at `now`.
 pub(crate) fn record_of(crc64: Crc64, len_bytes: u64, now: SystemTime, ttl: Option<Duration>) -> BlockRecord {
     let stored_at = whole_ms(now);
-    BlockRecord { crc64, len_bytes, stored_at, expires_at: ttl.map(|ttl| stored_at + ttl), group: None }
+    BlockRecord { crc64, len_bytes, stored_at, expires_at: ttl.map(|ttl| stored_at + ttl), group: None, tenant: None }
 }
 
 /// An instant as records keep it, so that the answer to a PUT says what every later read will say.

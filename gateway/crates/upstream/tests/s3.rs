@@ -130,6 +130,7 @@ async fn a_completed_upload_carries_record_attributes_and_tags() {
             stored_at: std::time::UNIX_EPOCH,
             expires_at: None,
             group: None,
+            tenant: None,
         };
         let none = Conditions::default();
         let stored =

@@ -83,7 +83,14 @@ mod tests {
 
     fn info(expires_at: Option<SystemTime>) -> ObjectInfo {
         let stored_at = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
-        let record = BlockRecord { crc64: Crc64::of(b"123456789"), len_bytes: 9, stored_at, expires_at, group: None };
+        let record = BlockRecord {
+            crc64: Crc64::of(b"123456789"),
+            len_bytes: 9,
+            stored_at,
+            expires_at,
+            group: None,
+            tenant: None,
+        };
         let user = [(RECORD_META.to_owned(), record.to_string()), ("a".to_owned(), "b".to_owned())].into();
         ObjectInfo::from_upstream(9, "up".into(), UNIX_EPOCH, Attributes { user, ..Attributes::default() })
     }

@@ -12,6 +12,7 @@ fn info(bytes: &[u8], expires_at_ms: Option<u64>, texts: &[String]) -> ObjectInf
         stored_at: UNIX_EPOCH + Duration::from_millis(1_700_000_000_123),
         expires_at: expires_at_ms.map(|ms| UNIX_EPOCH + Duration::from_millis(ms)),
         group: None,
+        tenant: None,
     };
     let text = |index: usize| texts.get(index).cloned();
     ObjectInfo {

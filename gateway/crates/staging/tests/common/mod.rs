@@ -129,6 +129,7 @@ pub(crate) fn block(name: &str, bytes: &[u8], pending: bool) -> NewBlock {
         stored_at: UNIX_EPOCH + Duration::from_secs(1_700_000_000),
         expires_at: None,
         group: None,
+        tenant: None,
     };
     let info = ObjectInfo {
         size_bytes: record.len_bytes,

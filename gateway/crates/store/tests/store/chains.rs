@@ -33,6 +33,7 @@ pub fn plant(rig: &Rig, n: usize, bytes: impl Into<Bytes>, expires_in: Option<Du
         stored_at: now,
         expires_at: expires_in.map(|time| now + time),
         group: None,
+        tenant: None,
     };
     let mut attributes = meta(&[(RECORD_META, &record.to_string())]);
     if let Some(fingerprint) = fingerprint {

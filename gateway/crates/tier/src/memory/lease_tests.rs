@@ -20,6 +20,7 @@ fn expiring(tier: &MemoryTier, name: u32, expires_at: SystemTime) {
         stored_at: at(0),
         expires_at: Some(expires_at),
         group: None,
+        tenant: None,
     };
     let mut info = ObjectInfo::from_upstream(bytes.len(), "etag".into(), at(0), Attributes::default());
     info.record = Some(record);

@@ -62,7 +62,14 @@ pub(super) async fn copies_onto_themselves(bench: Bench) {
     let now = bench.upstream.now();
     let record = |ttl_s: u64| {
         let expires_at = Some(now + Duration::from_secs(ttl_s));
-        BlockRecord { crc64: Crc64::of(&bytes), len_bytes: bytes.len() as u64, stored_at: now, expires_at, group: None }
+        BlockRecord {
+            crc64: Crc64::of(&bytes),
+            len_bytes: bytes.len() as u64,
+            stored_at: now,
+            expires_at,
+            group: None,
+            tenant: None,
+        }
     };
     let attributes = |ttl_s| user(RECORD_META, &record(ttl_s).to_string());
     let request = PutRequest { attributes: attributes(10), crc64: Some(Crc64::of(&bytes)), ..PutRequest::default() };

@@ -89,8 +89,14 @@ pub(super) async fn parts_become_one_block(bench: Bench) {
     let parts = [upload.part(1, &whole.slice(..PART)).await, upload.part(2, &whole.slice(PART..)).await];
     let stored_at = std::time::UNIX_EPOCH + Duration::from_millis(1_700_000_000_123);
     let expires_at = Some(stored_at + Duration::from_secs(3_000_000_000));
-    let record =
-        BlockRecord { crc64: Crc64::of(&whole), len_bytes: whole.len() as u64, stored_at, expires_at, group: None };
+    let record = BlockRecord {
+        crc64: Crc64::of(&whole),
+        len_bytes: whole.len() as u64,
+        stored_at,
+        expires_at,
+        group: None,
+        tenant: None,
+    };
     let stored = bench
         .upstream
         .complete_multipart(

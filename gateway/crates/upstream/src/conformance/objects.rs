@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use blockgate_block::{Attributes, BlockRecord, Crc64, GroupId, RECORD_META};
+use blockgate_block::{Attributes, BlockRecord, Crc64, GroupId, RECORD_META, TenantId};
 use bytes::Bytes;
 
 use super::Bench;
@@ -61,6 +61,7 @@ pub(super) async fn records_are_kept(bench: Bench) {
         stored_at: SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_123),
         expires_at: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(4_000_000_000_456)),
         group: Some(GroupId(1 << 120)),
+        tenant: Some(TenantId(u64::MAX)),
     };
     let mut request = PutRequest { crc64: Some(record.crc64), attributes: attributes(), ..PutRequest::default() };
     request.attributes.user.remove("a");

@@ -1,0 +1,1 @@
+//! Deletes what has expired, and what a reconcile finds.

@@ -1,0 +1,1 @@
+//! Bytes by bucket and tenant, told by each gateway for itself.
