@@ -6,15 +6,10 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use async_trait::async_trait;
-use blockgate_block::{Attributes, BlockKey, BlockRecord, GroupId, ObjectInfo};
-use blockgate_upstream::{
-    BucketInfo, Capabilities, Conditions, CopyRequest, Deleted, GetReply, ListPage, ListRequest, MultipartRequest,
-    PartCopyRequest, PartList, PartRef, Payload, PutRequest, Result, Stored, UploadList, UploadListRequest, Upstream,
-    UpstreamError,
-};
+use blockgate_block::{BlockKey, GroupId, ObjectInfo};
+use blockgate_upstream::{Conditions, Decorator, GetReply, Result, Upstream, UpstreamError};
 
 use crate::commits::Commits;
 
@@ -70,37 +65,9 @@ fn group_of(info: &ObjectInfo) -> Option<GroupId> {
 }
 
 #[async_trait]
-impl Upstream for Grouped {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn now(&self) -> SystemTime {
-        self.inner.now()
-    }
-
-    async fn ping(&self) -> Result<()> {
-        self.inner.ping().await
-    }
-
-    async fn list_buckets(&self) -> Result<Vec<BucketInfo>> {
-        self.inner.list_buckets().await
-    }
-
-    async fn create_bucket(&self, bucket: &str) -> Result<()> {
-        self.inner.create_bucket(bucket).await
-    }
-
-    async fn delete_bucket(&self, bucket: &str) -> Result<()> {
-        self.inner.delete_bucket(bucket).await
-    }
-
-    async fn head_bucket(&self, bucket: &str) -> Result<BucketInfo> {
-        self.inner.head_bucket(bucket).await
+impl Decorator for Grouped {
+    fn inner(&self) -> &dyn Upstream {
+        self.inner.as_ref()
     }
 
     async fn head(&self, bucket: &str, key: &str, conditions: &Conditions) -> Result<ObjectInfo> {
@@ -118,76 +85,5 @@ impl Upstream for Grouped {
         let reply = self.inner.get(bucket, key, range, conditions).await?;
         let info = self.judged(bucket, reply.info).await?;
         Ok(GetReply { info, ..reply })
-    }
-
-    async fn put(&self, bucket: &str, key: &str, request: PutRequest, payload: Payload) -> Result<Stored> {
-        self.inner.put(bucket, key, request, payload).await
-    }
-
-    async fn delete(&self, bucket: &str, key: &str) -> Result<()> {
-        self.inner.delete(bucket, key).await
-    }
-
-    async fn delete_many(&self, bucket: &str, keys: &[String]) -> Result<Vec<Deleted>> {
-        self.inner.delete_many(bucket, keys).await
-    }
-
-    async fn copy(&self, request: CopyRequest) -> Result<Stored> {
-        self.inner.copy(request).await
-    }
-
-    async fn list(&self, bucket: &str, request: &ListRequest) -> Result<ListPage> {
-        self.inner.list(bucket, request).await
-    }
-
-    async fn tags(&self, bucket: &str, key: &str) -> Result<Vec<(String, String)>> {
-        self.inner.tags(bucket, key).await
-    }
-
-    async fn set_tags(&self, bucket: &str, key: &str, tags: &[(String, String)]) -> Result<()> {
-        self.inner.set_tags(bucket, key, tags).await
-    }
-
-    async fn create_multipart(&self, bucket: &str, key: &str, request: MultipartRequest) -> Result<String> {
-        self.inner.create_multipart(bucket, key, request).await
-    }
-
-    async fn upload_part(
-        &self,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        number: u32,
-        payload: Payload,
-    ) -> Result<String> {
-        self.inner.upload_part(bucket, key, upload_id, number, payload).await
-    }
-
-    async fn upload_part_copy(&self, request: PartCopyRequest) -> Result<Stored> {
-        self.inner.upload_part_copy(request).await
-    }
-
-    async fn complete_multipart(
-        &self,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        parts: &[PartRef],
-        conditions: &Conditions,
-        record: Option<(&Attributes, BlockRecord)>,
-    ) -> Result<Stored> {
-        self.inner.complete_multipart(bucket, key, upload_id, parts, conditions, record).await
-    }
-
-    async fn abort_multipart(&self, bucket: &str, key: &str, upload_id: &str) -> Result<()> {
-        self.inner.abort_multipart(bucket, key, upload_id).await
-    }
-
-    async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: u32, limit: u32) -> Result<PartList> {
-        self.inner.list_parts(bucket, key, upload_id, after, limit).await
-    }
-
-    async fn list_uploads(&self, bucket: &str, request: &UploadListRequest) -> Result<UploadList> {
-        self.inner.list_uploads(bucket, request).await
     }
 }

@@ -1,48 +1,20 @@
 //! An upstream that misbehaves on purpose, as told: for tests of whatever stands on one.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use blockgate_block::{Attributes, BlockRecord, ObjectInfo};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
 
 use crate::{
-    BodyError, BucketInfo, ByteStream, Capabilities, Conditions, CopyRequest, Deleted, GetReply, ListPage, ListRequest,
-    MultipartRequest, PartCopyRequest, PartList, PartRef, Payload, PutRequest, Result, Stored, UploadList,
-    UploadListRequest, Upstream, UpstreamError,
+    BodyError, ByteStream, Conditions, Decorator, GetReply, Op, Payload, PutRequest, Result, Stored, Upstream,
+    UpstreamError,
 };
-
-/// A method of [`Upstream`].
-#[allow(missing_docs)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Op {
-    Ping,
-    ListBuckets,
-    CreateBucket,
-    DeleteBucket,
-    HeadBucket,
-    Head,
-    Get,
-    Put,
-    Delete,
-    DeleteMany,
-    Copy,
-    List,
-    Tags,
-    SetTags,
-    CreateMultipart,
-    UploadPart,
-    UploadPartCopy,
-    CompleteMultipart,
-    AbortMultipart,
-    ListParts,
-    ListUploads,
-}
 
 /// What goes wrong.
 #[derive(Clone, Debug)]
@@ -144,6 +116,11 @@ impl FaultUpstream {
         script.rules.push(rule(script.calls));
     }
 
+    async fn struck<T>(&self, op: Op, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        let struck = self.enter(op).await?;
+        struck.leave(call.await)
+    }
+
     /// Counts a call and brings about what comes before it.
     async fn enter(&self, op: Op) -> Result<Struck> {
         let faults: Vec<Fault> = {
@@ -235,49 +212,18 @@ fn flip(stream: ByteStream, bit: u64) -> ByteStream {
     }))
 }
 
-macro_rules! call {
-    ($self:ident, $op:ident, $method:ident($($argument:expr),*)) => {{
-        let struck = $self.enter(Op::$op).await?;
-        struck.leave($self.inner.$method($($argument),*).await)
-    }};
-}
-
 #[async_trait]
-impl Upstream for FaultUpstream {
-    fn name(&self) -> &'static str {
-        self.inner.name()
+impl Decorator for FaultUpstream {
+    fn inner(&self) -> &dyn Upstream {
+        self.inner.as_ref()
     }
 
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn now(&self) -> SystemTime {
-        self.inner.now()
-    }
-
-    async fn ping(&self) -> Result<()> {
-        call!(self, Ping, ping())
-    }
-
-    async fn list_buckets(&self) -> Result<Vec<BucketInfo>> {
-        call!(self, ListBuckets, list_buckets())
-    }
-
-    async fn create_bucket(&self, bucket: &str) -> Result<()> {
-        call!(self, CreateBucket, create_bucket(bucket))
-    }
-
-    async fn delete_bucket(&self, bucket: &str) -> Result<()> {
-        call!(self, DeleteBucket, delete_bucket(bucket))
-    }
-
-    async fn head_bucket(&self, bucket: &str) -> Result<BucketInfo> {
-        call!(self, HeadBucket, head_bucket(bucket))
-    }
-
-    async fn head(&self, bucket: &str, key: &str, conditions: &Conditions) -> Result<ObjectInfo> {
-        call!(self, Head, head(bucket, key, conditions))
+    fn around<T: Send>(
+        &self,
+        op: Op,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> impl Future<Output = Result<T>> + Send {
+        self.struck(op, call)
     }
 
     async fn get(
@@ -302,34 +248,6 @@ impl Upstream for FaultUpstream {
         struck.leave(self.inner.put(bucket, key, request, payload).await)
     }
 
-    async fn delete(&self, bucket: &str, key: &str) -> Result<()> {
-        call!(self, Delete, delete(bucket, key))
-    }
-
-    async fn delete_many(&self, bucket: &str, keys: &[String]) -> Result<Vec<Deleted>> {
-        call!(self, DeleteMany, delete_many(bucket, keys))
-    }
-
-    async fn copy(&self, request: CopyRequest) -> Result<Stored> {
-        call!(self, Copy, copy(request))
-    }
-
-    async fn list(&self, bucket: &str, request: &ListRequest) -> Result<ListPage> {
-        call!(self, List, list(bucket, request))
-    }
-
-    async fn tags(&self, bucket: &str, key: &str) -> Result<Vec<(String, String)>> {
-        call!(self, Tags, tags(bucket, key))
-    }
-
-    async fn set_tags(&self, bucket: &str, key: &str, tags: &[(String, String)]) -> Result<()> {
-        call!(self, SetTags, set_tags(bucket, key, tags))
-    }
-
-    async fn create_multipart(&self, bucket: &str, key: &str, request: MultipartRequest) -> Result<String> {
-        call!(self, CreateMultipart, create_multipart(bucket, key, request))
-    }
-
     async fn upload_part(
         &self,
         bucket: &str,
@@ -341,33 +259,5 @@ impl Upstream for FaultUpstream {
         let struck = self.enter(Op::UploadPart).await?;
         let payload = struck.payload(payload);
         struck.leave(self.inner.upload_part(bucket, key, upload_id, number, payload).await)
-    }
-
-    async fn upload_part_copy(&self, request: PartCopyRequest) -> Result<Stored> {
-        call!(self, UploadPartCopy, upload_part_copy(request))
-    }
-
-    async fn complete_multipart(
-        &self,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        parts: &[PartRef],
-        conditions: &Conditions,
-        record: Option<(&Attributes, BlockRecord)>,
-    ) -> Result<Stored> {
-        call!(self, CompleteMultipart, complete_multipart(bucket, key, upload_id, parts, conditions, record))
-    }
-
-    async fn abort_multipart(&self, bucket: &str, key: &str, upload_id: &str) -> Result<()> {
-        call!(self, AbortMultipart, abort_multipart(bucket, key, upload_id))
-    }
-
-    async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: u32, limit: u32) -> Result<PartList> {
-        call!(self, ListParts, list_parts(bucket, key, upload_id, after, limit))
-    }
-
-    async fn list_uploads(&self, bucket: &str, request: &UploadListRequest) -> Result<UploadList> {
-        call!(self, ListUploads, list_uploads(bucket, request))
     }
 }

@@ -5,6 +5,7 @@
 
 mod breaker;
 pub mod conformance;
+mod decorator;
 mod error;
 mod fault;
 mod fs;
@@ -19,8 +20,9 @@ use async_trait::async_trait;
 use blockgate_block::{Attributes, BlockRecord, ObjectInfo};
 
 pub use breaker::{Admitted, Breaker, BreakerLimits};
+pub use decorator::{Decorator, Op};
 pub use error::{Result, UpstreamError};
-pub use fault::{Fault, FaultUpstream, Op};
+pub use fault::{Fault, FaultUpstream};
 pub use fs::FsUpstream;
 pub use mapped::{Mapped, stored_name};
 pub use s3::{S3Settings, S3Upstream};
